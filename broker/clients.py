@@ -4,10 +4,11 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Final, final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr, u8
 
 from broker.auth.identity import Identity
 from broker.auth.permissions import Permissions
+from broker.disconnects import LOST
 from broker.quotas.quota import Quota, Usage
 from broker.routing.retained_feed import RetainedFeed
 from broker.runtime.endpoint import Endpoint
@@ -64,6 +65,10 @@ class Client:
         """Whether the client is a bridge by MQTT 3.1.1 (protocol level 0x84)."""
         self.asked_to_last = False
         """Whether CONNECT asked for a Session Expiry Interval above zero, even if the broker has set it to zero."""
+        self.disconnected_by: u8 = LOST
+        """Why its last connection has ended (broker/disconnects.py)."""
+        self.disconnected_at: i64 = 0
+        """When that was, in microseconds; 0 = it has not been disconnected since the broker started."""
         self.identity: Identity | None = None
         """Who its last connection has authenticated as; None without authentication, or by a certificate."""
         self.permissions: Permissions | None = None
@@ -97,6 +102,11 @@ class Client:
         self.expires_at = 0
         self.expiry_interval = expiry_interval
         self.bridge = bridge
+
+    def note_disconnect(self, reason: int, now: int) -> None:
+        """Its connection has ended."""
+        self.disconnected_by = reason
+        self.disconnected_at = now
 
     def belongs_to(self, identity: Identity | None) -> bool:
         """Whether the session may be resumed by this user: it was not another's."""

@@ -14,7 +14,7 @@ from session.session import Session
 EPISODE: Final = 60 * SECOND
 """Microseconds: refusals that follow each other within this time are logged once."""
 MOST_EPISODES: Final = 1_000
-"""Episodes of users at a limit of their quotas that are remembered; past that they begin anew."""
+"""Episodes of a kind that are remembered, of users at a limit of their quotas for one; past that they begin anew."""
 
 
 @final
@@ -28,6 +28,8 @@ class Events:
         self._totals = totals
         self._quota_episodes: dict[tuple[str, str | None], int] = {}
         """When each ends, by limit and user."""
+        self._take_overs: dict[str, tuple[int, int]] = {}
+        """By client: when the next one is logged, and how many have not been since the last one."""
 
     def report(self, event: str, client_id: str, detail: str = "") -> None:
         """Log an event of a client, and count it if $SYS has a total for it. Sessions report it once per episode."""
@@ -63,6 +65,22 @@ class Events:
             reason=reason_codes.name(error.reason_code),
             detail=shortened(error.message),
         )
+
+    def taken_over(self, client_id: str, listener: str, peer: str, by: str, now: int) -> None:
+        """Log that a client has connected again, from `by`, while its connection from `peer` was open.
+
+        Once in EPISODE for each client: two with the same id take over each other's connection again and again.
+        """
+        take_overs = self._take_overs
+        until, left_out = take_overs.get(client_id, (0, 0))
+        if now < until:
+            take_overs[client_id] = (until, left_out + 1)
+            return
+        if len(take_overs) >= MOST_EPISODES:
+            take_overs.clear()
+        take_overs[client_id] = (now + EPISODE, 0)
+        more = {"left_out": left_out} if left_out else {}
+        self.log.info("taken_over", client_id=client_id, listener=listener, peer=peer, by=by, **more)
 
     def quota_reached(self, key: str, limit: int, user: str | None, client_id: str, now: int) -> None:
         """Count that a limit of a quota is reached (FC-31), and log it unless the user's last time was in EPISODE."""

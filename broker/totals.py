@@ -9,6 +9,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from broker.disconnects import Disconnects
 from session.counters import Counters
 from session.histogram import BUCKETS, Histogram
 from session.uncommon_counts import NOTHING
@@ -211,6 +212,7 @@ class Totals:
         """Reports of stalled windows (FC-14)."""
         self.quotas_reached: dict[str, int] = {}
         """How often limits of quotas were reached (FC-31), by key."""
+        self.disconnects = Disconnects()
         self.clients_refused: dict[str, dict[int, int]] = {}
         """Refused CONNECTs and broken protocols, by listener and reason code."""
         self.admin_refused: dict[str, int] = dict.fromkeys((MISSING, UNKNOWN, ROLE), 0)

@@ -7,7 +7,7 @@ from broker.admin.listing import Filter, Key, Listing, shortened
 from broker.admin.rows import ClientRow
 from broker.clients import Client
 from broker.connection.connection import Connection
-from broker.connection.log import peer_of
+from broker.connection.log import address_of
 
 if TYPE_CHECKING:
     from broker.clients import Clients
@@ -67,7 +67,7 @@ class ClientListing(Listing[Client]):
             client_id=shortened(item.session.client_id),
             user=None if item.identity is None else item.identity.user,
             roles=[] if item.identity is None else sorted(item.identity.roles),
-            peer="" if own is None else peer_of(own.transport),
+            peer="" if own is None else address_of(own),
             listener=item.session.listener,
             protocol_version=item.session.version,
             expiry_interval=item.expiry_interval,

@@ -16,6 +16,7 @@ from broker.connection.uncommitted import Uncommitted
 from broker.connection.undrained import Undrained
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.endpoint import AUTHENTICATING, CLOSED, QUEUED, UNDRAINED, Endpoint
+from protocol import reason_codes
 from protocol.decoder import Decoder
 from session.session import Session
 
@@ -311,6 +312,8 @@ class ClientSocket(Endpoint):
 
     def abort(self) -> None:
         """Close at once, without writing or handling what is left."""
+        if not self.closing:
+            self.ends_by = reason_codes.UNSPECIFIED_ERROR
         self.begin_closing()
         if self.transport is not None:
             self.why = self.why or "aborted by the broker"

@@ -8,7 +8,7 @@ from broker.clients import Client
 from broker.connection.client_socket import CONGESTED, ClientSocket
 from broker.connection.dispatch import on_packet
 from broker.connection.handlers import Handlers
-from broker.connection.log import log_disconnected, log_refused
+from broker.connection.log import log_closed, log_disconnected, log_refused
 from broker.connection.origin import Origin
 from broker.connection.paced_packets import PacedPackets
 from broker.connection.replies import connack, disconnect
@@ -286,6 +286,8 @@ class Connection(ClientSocket):
         """
         if self.closing:
             return
+        if reason_code != reason_codes.SUCCESS:
+            self.ends_by = reason_code
         self.why = reason or self.why or ("the connection was closed by the client" if self.ended else "")
         if self.transport is None:
             self.begin_closing()  # `connection_lost` handles the last bytes, and detaches
@@ -320,8 +322,8 @@ class Connection(ClientSocket):
     def on_closed(self, now: int) -> None:
         """The socket is closed, by either side."""
         self._detach_session(now)
-        if self.handlers.events.debug:
-            log_disconnected(self)
+        if self.handlers.events.debug and not self.end_logged:
+            log_closed(self)
         self.handlers.connections.remove(self)
         self.handlers.newcomers.remove(self)
         self._held_back = None
@@ -337,8 +339,9 @@ class Connection(ClientSocket):
         """Detach the session. It ends if `keep` is False (clean start), or if it may not outlive the connection."""
         client = self.client
         assert client is not None  # it has a session
-        if self.handlers.events.debug:
-            log_disconnected(self)
+        self.handlers.totals.disconnects.count(self.ends_by)
+        log_disconnected(self)
+        client.note_disconnect(self.ends_by, now)
         self.session = None
         self.client = None
         will = self.will

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from broker.disconnects import by_client
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Pubcomp, Pubrec, Pubrel
 from protocol.auth import Auth
@@ -58,5 +59,6 @@ def _on_disconnect(connection: "Connection", packet: Disconnect) -> None:
     if packet.reason_code == reason_codes.SUCCESS:
         connection.will = None  # [MQTT-3.14.4-3]
     handlers.totals.disconnects_received += 1
+    connection.ends_by = by_client(packet.reason_code)
     connection.why = f"DISCONNECT by the client: {reason_codes.name(packet.reason_code, packet_types.DISCONNECT)}"
     connection.close()

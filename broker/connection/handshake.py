@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, cast, final
 from uuid import uuid4
 
 from broker.auth.access import Access
@@ -17,7 +17,7 @@ from broker.auth.permissions import Permissions, Who
 from broker.clients import Client
 from broker.connection.admission import Admission
 from broker.connection.capabilities import Capabilities
-from broker.connection.log import log_connected
+from broker.connection.log import log_connected, log_taken_over
 from broker.connection.replies import fits
 from broker.connection.timers import IdentityTimer, RefusalTimer
 from broker.events import Events
@@ -211,7 +211,7 @@ class Handshake:
             _fit(connack, own_properties, maximum_packet_size)
         permissions = self._permissions(connection, packet, identity)
         self._sessions.admit(client_id, identity, expiry_interval > 0, packet.clean_start, now)
-        client, connack.session_present = self._open_session(client_id, packet.clean_start, identity, now)
+        client, connack.session_present = self._open_session(connection, packet.clean_start, identity, now)
         client.attach(connection, identity, expiry_interval, packet.bridge)
         client.asked_to_last = asked_expiry > 0
         self._attach(connection, client, permissions)
@@ -231,8 +231,7 @@ class Handshake:
         connection.start(session, int(keep_alive * SECOND * self._settings.keepalive_multiplier))
         if identity is not None and identity.expires_at:
             IdentityTimer(connection, identity.expires_at).start(now)
-        if self._events.debug:
-            log_connected(connection, packet, identity, expiry_interval, connack.session_present)
+        log_connected(connection, packet, identity, expiry_interval, connack.session_present)
 
     def _permissions(self, connection: "Connection", packet: Connect, identity: Identity | None) -> Permissions | None:
         """What the client may do; None without rules. Raises MQTTError if that does not include its will."""
@@ -269,13 +268,14 @@ class Handshake:
         self._totals.most_online = max(self._totals.most_online, self._clients.online)
 
     def _open_session(
-        self, client_id: str, clean_start: bool, identity: Identity | None, now: int
+        self, connection: "Connection", clean_start: bool, identity: Identity | None, now: int
     ) -> tuple[Client, bool]:
         """The client's session, and whether it was kept [MQTT-3.2.2-2, -3]. An older connection is closed first.
 
         The session of another user is not resumed: it may hold what this one must not receive. Raises MQTTError if it
         must not end either.
         """
+        client_id = connection.client_id
         client = self._clients.get(client_id)
         if client is not None and not (self._access.ends_foreign_sessions or client.belongs_to(identity)):
             raise MQTTError(reason_codes.NOT_AUTHORIZED, "the session with this client id is another user's")
@@ -286,6 +286,7 @@ class Handshake:
             older = client.connection
             if older is not None:
                 client.connection = None
+                log_taken_over(cast("Connection", older), connection, now)
                 # [MQTT-3.1.4-3]
                 older.close(reason_codes.SESSION_TAKEN_OVER, "another connection has taken over this client id")
                 older.detach(now, not clean_start and client.belongs_to(identity))

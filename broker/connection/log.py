@@ -1,4 +1,4 @@
-"""Log lines about connections: refusals with their reason; at level debug also connects, disconnects and subscriptions.
+"""Log lines about connections: who comes, goes or is refused, with the reason; at level debug also subscriptions.
 
 Nothing here is called per message, and the lines of level debug only if `Events.debug` is set.
 """
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.auth.identity import Identity
 from broker.connection.replies import shortened
+from broker.disconnects import reason_name
 from broker.events import Events
 from protocol import reason_codes
 from protocol.connect import Connect
@@ -41,7 +42,8 @@ def peer_of(transport: asyncio.Transport | None) -> str:
     return f"[{host}]:{name[1]}" if ":" in host else f"{host}:{name[1]}"
 
 
-def _peer(connection: "Connection") -> str:
+def address_of(connection: "Connection") -> str:
+    """The client's address and port, also behind a trusted proxy; empty if they are unknown."""
     return connection.peer or peer_of(connection.transport)
 
 
@@ -56,7 +58,7 @@ def log_refused(connection: "Connection", error: MQTTError) -> None:
     connection.handlers.events.log.info(
         "client_refused",
         client_id=shortened(connection.client_id or error.client_id),
-        peer=_peer(connection),
+        peer=address_of(connection),
         listener=connection.listener,
         reason=reason_codes.name(error.reason_code),
         detail=shortened(error.message),
@@ -67,7 +69,7 @@ def log_refused(connection: "Connection", error: MQTTError) -> None:
 def log_websocket_refused(connection: "Connection", reason: str) -> None:
     """Log that a client's handshake of WebSocket is refused."""
     connection.handlers.events.log.info(
-        "websocket_refused", listener=connection.listener, peer=_peer(connection), reason=shortened(reason)
+        "websocket_refused", listener=connection.listener, peer=address_of(connection), reason=shortened(reason)
     )
 
 
@@ -75,10 +77,10 @@ def log_connected(
     connection: "Connection", connect: Connect, identity: Identity | None, expiry: int, session_present: bool
 ) -> None:
     """Log that a client has its session; `expiry` in seconds."""
-    connection.handlers.events.log.debug(
+    connection.handlers.events.log.info(
         "connected",
         client_id=shortened(connection.client_id),
-        peer=_peer(connection),
+        peer=address_of(connection),
         listener=connection.listener,
         user=None if identity is None else shortened(identity.user),
         version=_VERSIONS[connect.version],
@@ -91,15 +93,31 @@ def log_connected(
     )
 
 
+def log_taken_over(older: "Connection", newer: "Connection", now: int) -> None:
+    """Log that a client has connected again, while `older` was its connection."""
+    client_id = shortened(older.client_id)
+    older.handlers.events.taken_over(client_id, older.listener, address_of(older), address_of(newer), now)
+
+
 def log_disconnected(connection: "Connection") -> None:
-    """Log once that a connection has ended or is about to end."""
-    if connection.end_logged:
-        return
+    """Log that a client with a session is disconnected, or is about to be."""
     connection.end_logged = True
+    connection.handlers.events.log.info(
+        "disconnected",
+        client_id=shortened(connection.client_id),
+        peer=address_of(connection),
+        listener=connection.listener,
+        reason=reason_name(connection.ends_by),
+        detail=shortened(connection.why),
+    )
+
+
+def log_closed(connection: "Connection") -> None:
+    """Log that a connection is closed on which there was no session."""
     connection.handlers.events.log.debug(
         "disconnected",
         client_id=shortened(connection.client_id),
-        peer=_peer(connection),
+        peer=address_of(connection),
         listener=connection.listener,
         detail=shortened(connection.why),
     )

@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, u8
 
+from broker.disconnects import LOST
 from protocol import reason_codes
 from session.host import Host
 
@@ -42,6 +43,8 @@ class Endpoint(Host):
         """Whether the socket is to be closed when the last commit of the journal has returned (FC-27)."""
         self.reason_was_sent = False
         """Whether the reason of that is among what waits."""
+        self.ends_by: u8 = LOST
+        """The reason why the connection ends (broker/disconnects.py), unless something else comes before."""
         self.ran_at: i64 = 0
         """When the session last ran a pass."""
 

@@ -8,6 +8,8 @@ from broker.runtime.clock import SECOND, monotonic_us
 
 PERIOD: Final = 10 * SECOND
 """Microseconds in which an event has at most so many lines."""
+MOST_OF_CLIENT: Final = 5
+"""Lines of an event in a period about one client: one that comes and goes all the time does not hide the others."""
 MOST_SOURCES: Final = 1_000
 """Events and sources that are told apart; beyond that all sources of an event count together."""
 
@@ -18,6 +20,8 @@ class LeftOut(NamedTuple):
     event: str
     source: str
     lines: int
+    client_id: str = ""
+    """Whom they are about, if it was one client that had too many."""
 
 
 class LogLimits:
@@ -29,14 +33,20 @@ class LogLimits:
         self._clock = clock
         self._until = 0
         self._lines: dict[tuple[str, str], int] = {}
+        self._of_clients: dict[tuple[str, str, str], int] = {}
         self._left_out: list[LeftOut] = []
 
-    def admit(self, event: str, source: str) -> bool:
-        """Whether one more line may be written."""
+    def admit(self, event: str, source: str, client_id: str = "") -> bool:
+        """Whether one more line may be written; `client_id`: whom it is about, if it is about one client."""
         if self.most == 0:
             return True
         self._look()
         key = (event, source)
+        if client_id and MOST_OF_CLIENT < self.most > self._lines.get(key, 0):  # so clients are few, too
+            of_client = (event, source, client_id)
+            count = self._of_clients[of_client] = self._of_clients.get(of_client, 0) + 1
+            if count > MOST_OF_CLIENT:
+                return False
         if key not in self._lines and len(self._lines) >= MOST_SOURCES:
             key = (event, "")
         count = self._lines[key] = self._lines.get(key, 0) + 1
@@ -56,7 +66,13 @@ class LogLimits:
             for (event, source), count in self._lines.items()
             if count > self.most > 0
         ]
+        self._left_out += [
+            LeftOut(event, source, count - MOST_OF_CLIENT, client_id)
+            for (event, source, client_id), count in self._of_clients.items()
+            if count > MOST_OF_CLIENT
+        ]
         self._lines = {}
+        self._of_clients = {}
 
     def _look(self) -> None:
         now = self._clock()

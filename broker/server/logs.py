@@ -86,8 +86,9 @@ def tell_left_out(*, last: bool = False) -> None:
     """Log how many lines were left out in a period that is over; `last`: in this one too, as no more will come."""
     if last:
         _limits.end()
-    for event, source, lines in _limits.take():
-        structlog.get_logger("sluice").warning(THROTTLED, of=event, source=source, left_out=lines)
+    for event, source, lines, client_id in _limits.take():
+        of_client = {"client_id": client_id} if client_id else {}
+        structlog.get_logger("sluice").warning(THROTTLED, of=event, source=source, **of_client, left_out=lines)
 
 
 def _drop_beyond_limit(_: object, method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
@@ -95,7 +96,8 @@ def _drop_beyond_limit(_: object, method: str, event: structlog.types.EventDict)
     name = event.get("event")
     if method == "debug" or name == THROTTLED or (name == AUDIT and not event.get("refused")):
         return event
-    if not _limits.admit(str(name), next((str(event[key]) for key in _SOURCES if key in event), "")):
+    source = next((str(event[key]) for key in _SOURCES if key in event), "")
+    if not _limits.admit(str(name), source, str(event.get("client_id", ""))):
         raise structlog.DropEvent
     return event
 

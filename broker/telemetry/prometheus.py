@@ -20,6 +20,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 
 from broker import __version__
+from broker.disconnects import reason_name
 from broker.listener_sums import ListenerSums
 from broker.runtime.clock import SECOND
 from broker.telemetry.slices import Slices
@@ -173,6 +174,7 @@ class Prometheus:
             yield _times(name, text, attribute, levels, snapshot)
         yield _quotas(self._broker.totals)
         yield _refused(self._broker.totals)
+        yield _disconnects(self._broker.totals)
         yield _admin_refused(self._broker.totals)
         yield from self._of_broker(snapshot)
 
@@ -235,6 +237,17 @@ def _refused(totals: "Totals") -> Metric:
     for listener, counts in totals.clients_refused.items():
         for code, count in counts.items():
             family.add_metric((listener, reason_codes.name(code)), count)
+    return family
+
+
+def _disconnects(totals: "Totals") -> Metric:
+    family = CounterMetricFamily(
+        "sluice_disconnects",
+        "Clients that had a session and were disconnected, by themselves or by the broker.",
+        labels=("reason",),
+    )
+    for reason, count in totals.disconnects.counts.items():
+        family.add_metric((reason_name(reason),), count)
     return family
 
 

@@ -11,7 +11,7 @@ from broker.admin.sessions import session_fields
 from broker.admin.waiting import advice, because, waits_for
 from broker.clients import Client
 from broker.connection.connection import Connection
-from broker.connection.log import peer_of
+from broker.connection.log import address_of
 from broker.runtime.clock import SECOND, monotonic_us
 from config.render import settings
 
@@ -149,7 +149,7 @@ def session_detail(client: Client, now: int) -> SessionDetail:
         because=because(reason),
         advice=advice(reason, client),
         user=None if client.identity is None else client.identity.user,
-        peer=peer_of(connection.transport) if isinstance(connection, Connection) else "",
+        peer=address_of(connection) if isinstance(connection, Connection) else "",
         age_us=now - session.created_at,
         max_mqueue_len=session.limits.max_mqueue_len,
         gated={reason: getattr(counters.uncommon, f"gated_{reason}") for reason in reasons},

@@ -1,4 +1,4 @@
-"""The log lines of connections: refusals with their reason; at level debug connects, disconnects, subscriptions."""
+"""The log lines of connections: who comes, goes or is refused, with the reason; at level debug subscriptions."""
 
 import socket
 import ssl
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.connection.log import host_of
+from broker.server.log_limits import MOST_OF_CLIENT
 from protocol import properties as props
 from protocol.connect import Connect, Will
 from protocol.publish import Publish
@@ -17,6 +18,7 @@ from tests.support.broker.tls_client import TlsClient
 from tests.support.brokers import Listener
 from tests.support.certificates import Certificates
 from tests.support.process import BrokerProcess
+from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
 
@@ -122,7 +124,7 @@ def test_other_protocols(broker: BrokerProcess, data: bytes, words: str) -> None
     assert words in refusal(broker, before)["detail"]
 
 
-# -- debug
+# -- who comes and goes
 
 
 @pytest.fixture
@@ -132,7 +134,7 @@ def talkative(start: Start) -> BrokerProcess:
 
 
 def test_connects(talkative: BrokerProcess) -> None:
-    """At level debug a connect is logged with the fields of its CONNECT and whether a session was present."""
+    """A connect is logged with the fields of its CONNECT and whether a session was present."""
     with WireClient(talkative.address(), 5) as client:
         client.connect("comes", clean_start=False, keep_alive=7, properties={props.SESSION_EXPIRY_INTERVAL: 9})
         (event,) = wait_for_event(talkative, "connected")
@@ -145,29 +147,31 @@ def test_connects(talkative: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "words"),
+    ("how", "reason", "words"),
     [
-        ("disconnect", "DISCONNECT by the client: Normal disconnection"),
-        ("with will", "Disconnect with will message"),
-        ("close", "closed by the client"),
-        ("reset", "reset by peer"),
-        ("silent", "keep-alive"),
-        ("taken over", "another connection has taken over"),
-        ("wrong", "reserved"),
-        ("before connect", "closed by the client"),
-        ("stop", "the server is stopping"),
+        ("disconnect", "Normal disconnection", "DISCONNECT by the client: Normal disconnection"),
+        ("with will", "Disconnect with will message", "Disconnect with will message"),
+        ("error", "Client error", "DISCONNECT by the client: Protocol error"),
+        ("close", "Connection lost", "closed by the client"),
+        ("reset", "Connection lost", "reset by peer"),
+        ("silent", "Keep alive timeout", "keep-alive"),
+        ("taken over", "Session taken over", "another connection has taken over"),
+        ("wrong", "Malformed packet", "reserved"),
+        ("before connect", None, "closed by the client"),
+        ("stop", "Server shutting down", "the server is stopping"),
     ],
 )
 @pytest.mark.parametrize("version", [4, 5])
-def test_disconnects(talkative: BrokerProcess, version: int, how: str, words: str) -> None:
+def test_disconnects(talkative: BrokerProcess, version: int, how: str, reason: str | None, words: str) -> None:
     """A connection that ends is logged once, with the reason."""
     client = WireClient(talkative.address(), version)
     address = peer(client)
     if how != "before connect":
         client.connect("goes", keep_alive=1 if how == "silent" else 0)
-    if how in {"disconnect", "with will"}:
-        client.disconnect(4 if how == "with will" and version == 5 else 0)
-        words = words if version == 5 else "DISCONNECT by the client"
+    if how in {"disconnect", "with will", "error"}:
+        client.disconnect({"with will": 4, "error": 0x82}.get(how, 0) if version == 5 else 0)
+        if version == 4:
+            reason, words = "Normal disconnection", "DISCONNECT by the client"
     elif how in {"close", "before connect"}:
         client.close()
     elif how == "reset":
@@ -181,7 +185,7 @@ def test_disconnects(talkative: BrokerProcess, version: int, how: str, words: st
         talkative.ask_to_end()
     event = wait_for_event(talkative, "disconnected")[0]
     assert (event["client_id"], event["peer"]) == ("" if how == "before connect" else "goes", address)
-    assert words in event["detail"]
+    assert (event.get("reason"), words in event["detail"]) == (reason, True)
     client.close()
     talkative.stop()
     assert [each["peer"] for each in events(talkative, "disconnected")].count(address) == 1
@@ -205,11 +209,52 @@ def test_subscriptions(talkative: BrokerProcess, version: int) -> None:
         assert (len(event["filters"]), event["more"]) == (20, 80)
 
 
-def test_nothing_of_it_by_default(broker: BrokerProcess) -> None:
-    """At level info none of these lines is written."""
-    with connected(broker.address(), 5) as client:
+def test_by_default(start: Start) -> None:
+    """At level info it is seen who comes and goes; not who subscribes, nor who looks whether the port is open."""
+    broker = start()
+    with connected(broker.address(), 5, client_id="guest") as client:
         client.subscribe("quiet")
-    assert {"connected", "disconnected", "subscribed"}.isdisjoint(event["event"] for event in events(broker))
+    wait_for_event(broker, "disconnected")
+    socket.create_connection(broker.address()).close()
+    broker.stop()
+    seen = [line["event"] for line in events(broker) if line["event"] in {"connected", "disconnected", "subscribed"}]
+    assert seen == ["connected", "disconnected"]
+    assert {line["client_id"] for line in events(broker, "connected")} == {"guest"}
+
+
+def test_taken_over(start: Start) -> None:
+    """A take-over is logged with both addresses, once for two clients that go on with it; another's is logged too."""
+    broker = start()
+    with (
+        connected(broker.address(), 5, client_id="twin") as first,
+        connected(broker.address(), 5, client_id="twin") as second,
+    ):
+        (event,) = wait_for_event(broker, "taken_over")
+        assert (event["client_id"], event["peer"], event["by"]) == ("twin", peer(first), peer(second))
+        assert (event["listener"], event["level"]) == ("tcp", "info")
+        for _ in range(5):
+            connected(broker.address(), 5, client_id="twin").close()
+            with connected(broker.address(), 5, client_id="twin"):
+                pass
+    with connected(broker.address(), 5, client_id="other"), connected(broker.address(), 5, client_id="other"):
+        events_of_both = wait_for_event(broker, "taken_over", 2)
+    assert [each["client_id"] for each in events_of_both] == ["twin", "other"]
+
+
+def test_one_that_comes_and_goes(start: Start) -> None:
+    """A client that connects again and again leaves a few lines and their number, and does not hide the others."""
+    broker = start(sections={"log": {"level": "info", "format": "json"}})
+    for _ in range(100):
+        with connected(broker.address(), 5, client_id="restless"):
+            pass
+    with connected(broker.address(), 5, client_id="calm"):
+        wait_until(lambda: any(line["client_id"] == "calm" for line in events(broker, "connected")), "its line")
+    broker.stop()
+    left_out = [line for line in events(broker, "log_throttled") if line["of"] == "connected"]
+    assert {(line["source"], line["client_id"]) for line in left_out} == {("tcp", "restless")}
+    restless = [line for line in events(broker, "connected") if line["client_id"] == "restless"]
+    assert len(restless) + sum(line["left_out"] for line in left_out) == 100
+    assert len(restless) <= 2 * MOST_OF_CLIENT  # it may have been two periods
 
 
 @pytest.mark.parametrize("qos", [0, 1])

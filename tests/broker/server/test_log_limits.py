@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from broker.server.log_limits import MOST_SOURCES, PERIOD, LeftOut, LogLimits
+from broker.server.log_limits import MOST_OF_CLIENT, MOST_SOURCES, PERIOD, LeftOut, LogLimits
 from protocol.connack import Connack
 from tests.broker.conftest import Start
 from tests.support.broker.admin import request
@@ -56,6 +56,27 @@ def test_no_limit() -> None:
     assert all(limits.admit("refused", "") for _ in range(1000))
     limits.end()
     assert limits.take() == []
+
+
+def test_each_client() -> None:
+    """Of the lines that a source may have, one client has a few; what it had too many is told with its name."""
+    now = [0]
+    limits = LogLimits(20, lambda: now[0])
+    assert sum(limits.admit("connected", "tcp", "restless") for _ in range(100)) == MOST_OF_CLIENT
+    assert [limits.admit("connected", "tcp", f"other {number}") for number in range(20)].count(True) == 15
+    assert limits.admit("disconnected", "tcp", "restless")
+    now[0] = PERIOD
+    left_out = [LeftOut("connected", "tcp", 5), LeftOut("connected", "tcp", 100 - MOST_OF_CLIENT, "restless")]
+    assert limits.take() == left_out
+    assert limits.admit("connected", "tcp", "restless")
+
+
+def test_many_clients() -> None:
+    """Clients are told apart only while their source may have lines, so that the table stays small."""
+    limits = LogLimits(20, lambda: 0)
+    assert sum(limits.admit("connected", "tcp", str(number)) for number in range(10_000)) == 20
+    limits.end()
+    assert limits.take() == [LeftOut("connected", "tcp", 9_980)]
 
 
 def test_many_sources() -> None:

@@ -12,6 +12,7 @@ from protocol.connack import Connack
 from protocol.connect import Connect
 from protocol.publish import Publish
 from tests.broker.conftest import Start
+from tests.support.broker.admin import listed, request
 from tests.support.broker.events import events, wait_for_event
 from tests.support.broker.logins import sections, write_users
 from tests.support.broker.proxies import haproxy, nginx
@@ -95,6 +96,24 @@ def test_tls_at_the_proxy(start: Start, tmp_path: Path, certificates: Certificat
     broker = behind(start)
     with haproxy(tmp_path, broker.address(), "send-proxy-v2-ssl-cn", f"ssl crt {pem}") as proxy:
         check(broker, proxy, certificates.client_context(with_certificate=False))
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_operators_see_the_client(start: Start, tmp_path: Path, certificates: Certificates, tls: bool) -> None:
+    """Lists and sessions have the client's address, not that of the proxy."""
+    path, server = tmp_path / "a.sock", certificates.server
+    own = {"tls": {"certfile": str(server.certfile), "keyfile": str(server.keyfile)}} if tls else None
+    broker = behind(start, listener=own, admin={"socket": str(path)})
+    wait_for_event(broker, "admin_socket")
+    context = certificates.client_context(with_certificate=False) if tls else None
+    with (
+        haproxy(tmp_path, broker.address(), "send-proxy-v2") as proxy,
+        WireClient(proxy, 5, source=OTHER, tls=context) as client,
+    ):
+        client.connect("guest")
+        seen = "{}:{}".format(*client.socket.getsockname())
+        assert listed(path, "clients")["items"][0]["peer"] == seen
+        assert request(path, "/api/v1/sessions/guest").json["peer"] == seen
 
 
 def test_failed_logins_count_for_the_client(start: Start, tmp_path: Path) -> None:

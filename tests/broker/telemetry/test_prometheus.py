@@ -1,6 +1,7 @@
 """/metrics: what a scrape counts, by listener, QoS and reason, and whether Prometheus can read it."""
 
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,39 @@ def test_refused_clients(broker: BrokerProcess, path: Path) -> None:
     metrics = Metrics(path)
     for reason in ("Client identifier not valid", "Protocol error"):
         assert metrics.value("sluice_clients_refused_total", listener="tcp", reason=reason) == 1
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_disconnects(broker: BrokerProcess, path: Path, version: int) -> None:
+    """Clients that had a session are counted by the reason why they were disconnected; others are not."""
+    address = broker.address()
+    own = "Normal disconnection" if version == 4 else "Disconnect with will message"
+
+    def count(reason: str) -> float:
+        return Metrics(path).value("sluice_disconnects_total", reason=reason)
+
+    assert count("Keep alive timeout") == 0  # there before the first one: a rate needs a zero before
+    socket.create_connection(address).close()
+    with connected(address, version, client_id="leaves") as client:
+        client.disconnect(0 if version == 4 else 4)
+    with connected(address, version, client_id="vanishes") as client:
+        client.reset()
+    with connected(address, version, client_id="twin"), connected(address, version, client_id="twin"):
+        wait_until(lambda: count("Session taken over") == 1, "the take-over is counted")
+        with connected(address, version, client_id="breaks a rule") as client:
+            client.send(b"\x00\x00")
+            client.expect_close()
+        with connected(address, version, client_id="silent", keep_alive=1) as client:
+            client.expect_close()
+        with connected(address, version, client_id="guest") as client:
+            assert request(path, "/api/v1/clients/guest", "DELETE").status == 200
+            client.expect_close()
+        once = (own, "Malformed packet", "Keep alive timeout", "Administrative action")
+        wait_until(lambda: [count(reason) for reason in once] == [1] * len(once), "each is counted")
+    wait_until(lambda: count("Connection lost") == 2, "those that vanished are counted")
+    samples = [sample for family in Metrics(path).families for sample in family.samples]
+    total = sum(sample.value for sample in samples if sample.name == "sluice_disconnects_total")
+    assert total == len(once) + 1 + 2
 
 
 def test_counts(broker: BrokerProcess, path: Path) -> None:
