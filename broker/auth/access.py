@@ -9,6 +9,7 @@ from broker.auth.authenticators.chain import NAMELESS, Chain, Outcome
 from broker.auth.authenticators.guard import Guard
 from broker.auth.authenticators.turn import Turn
 from broker.auth.certificates import common_name, identity_of
+from broker.auth.decoy_secret import decoy_secret
 from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity
 from broker.auth.method import Method
@@ -60,7 +61,7 @@ class Access:
         elif users:
             from broker.auth.scram import Scram  # slow to import, and few brokers need it
 
-            self._scram = Scram(users)
+            self._scram = Scram(users, decoy_secret(config.persistence.directory))
         if self._scram is not None and users:
             self._methods[self._scram.name] = self._scram
         self._scram_roles = {user.username: frozenset(user.roles) for user in users}

@@ -5,9 +5,10 @@ computation.
 """
 
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Sequence
 from hashlib import shake_256
-from secrets import token_bytes
+from math import log
 from typing import Any, Final, NamedTuple
 
 from scramp import ScramException, ScramMechanism
@@ -34,25 +35,31 @@ class _Entry(NamedTuple):
     iterations: int
 
 
+class _Shape(NamedTuple):
+    """What of an entry a client sees before it has proved anything, beside the salt itself."""
+
+    salt_bytes: int
+    iterations: int
+
+
 class Scram(Method):
     """The method, with the configured users. The last step of an exchange asks those that are in effect by then."""
 
     name = NAME
 
-    def __init__(self, users: Sequence[ScramUser]) -> None:
+    def __init__(self, users: Sequence[ScramUser], secret: bytes) -> None:
+        """`secret`: what decoys are made from, see `decoy_secret`."""
         self._mechanism: Any = ScramMechanism(NAME)
         self._entries: dict[str, _Entry] = {}
-        self._likes: list[_Entry] = []
-        self._longest_salt = 0
-        # What decoys are made from. Random: from the keys, passwords could be tested against the salts of decoys.
-        self._secret = token_bytes(KEY_BYTES)
+        self._shapes: Counter[_Shape] = Counter()
+        self._secret = secret
         self.use(users)
 
     def use(self, users: Sequence[ScramUser]) -> None:
         """Use these users from now on; without any, every login fails."""
         self._entries = {user.username: _entry(user) for user in users}
-        self._likes = list(self._entries.values()) or self._likes
-        self._longest_salt = max(len(entry.salt) for entry in self._likes)
+        shapes = Counter(_Shape(len(each.salt), each.iterations) for each in self._entries.values())
+        self._shapes = shapes or self._shapes
 
     def begin(self) -> "_ScramExchange":
         """Return a new exchange."""
@@ -71,12 +78,24 @@ class Scram(Method):
         return self._entries.get(username, decoy)
 
     def _decoy(self, username: str) -> _Entry:
-        """A decoy: always the same for one name, with the iterations and salt length of a real user."""
-        stream = shake_256(self._secret + username.encode()).digest(3 * KEY_BYTES + self._longest_salt)
-        choice, stored_key, server_key = (stream[at : at + KEY_BYTES] for at in range(0, 3 * KEY_BYTES, KEY_BYTES))
-        like = self._likes[int.from_bytes(choice) % len(self._likes)]
-        salt = stream[3 * KEY_BYTES :][: len(like.salt)]
-        return _Entry(salt, stored_key, server_key, like.iterations)
+        """A decoy: always the same for one name, with the iterations and the length of salt of a real user."""
+        seed = self._secret + username.encode()
+        shape = self._shape(seed)
+        stream = shake_256(seed).digest(2 * KEY_BYTES + shape.salt_bytes)
+        return _Entry(stream[2 * KEY_BYTES :], stream[:KEY_BYTES], stream[KEY_BYTES : 2 * KEY_BYTES], shape.iterations)
+
+    def _shape(self, seed: bytes) -> _Shape:
+        """A shape, as often as real users have it.
+
+        By weighted rendezvous hashing: a user who comes or goes changes the shape of few decoys, where a remainder
+        would change most, and show by that which names are decoys.
+        """
+
+        def score(shape: _Shape) -> float:
+            drawn = int.from_bytes(shake_256(seed + repr(tuple(shape)).encode()).digest(6)) + 1
+            return log(drawn / 2**48) / self._shapes[shape]
+
+        return max(self._shapes, key=score)
 
 
 class _ScramExchange(Exchange):

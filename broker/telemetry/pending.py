@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from broker.storage.fsync import sync_names
 from broker.telemetry.interval_row import interval_row
+from broker.telemetry.modes import create_file, make_folder
 from broker.telemetry.schema import metrics_schema
 
 FOLDER: Final = "_pending"
@@ -44,6 +45,7 @@ class Pending:
     """The exports of one broker that are not in a metrics file. Every method may raise OSError."""
 
     def __init__(self, directory: Path, node: str) -> None:
+        self._directory = directory
         self._folder = directory / FOLDER / node
         self._node = node
         self._number = 0
@@ -55,7 +57,7 @@ class Pending:
             The number of rows.
         """
         folder = self._folder / str(wall_end // QUARTER_US)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, self._directory)
         path = folder / f"{wall_end}-{self._number}{_SUFFIX}"
         self._number += 1
         aside = path.with_suffix(".tmp")
@@ -64,6 +66,7 @@ class Pending:
             row.write_table(interval_row(table, metrics_schema()))
         table = in_order(table).replace_schema_metadata({INTERVAL: interval.getvalue().to_pybytes()})
         try:
+            create_file(aside)
             with aside.open("wb") as file:
                 with pa.ipc.new_file(file, table.schema, options=_OPTIONS) as writer:
                     writer.write_table(table, max_chunksize=_BATCH)
@@ -95,7 +98,7 @@ class Pending:
     def set_aside(self, folder: Path, exports: Iterable[Path]) -> Path:
         """Move exports of a folder that no file can be made of to where nothing reads them; returns where."""
         aside = _with_ending(folder, _DAMAGED)
-        aside.mkdir(exist_ok=True)
+        make_folder(aside, self._directory)
         for export in exports:
             export.rename(aside / export.name)
         return aside

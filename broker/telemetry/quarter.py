@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from broker.storage.fsync import sync_names
+from broker.telemetry.modes import create_file
 from broker.telemetry.pending import INTERVAL, KEY, in_order
 from broker.telemetry.schema import MetricsSchema
 
@@ -99,11 +100,14 @@ def write_quarter(exports: Sequence[Export], path: Path, schema: pa.Schema) -> N
 
 
 def write_file(tables: Iterable[pa.Table], path: Path, schema: pa.Schema) -> None:
-    """Write rows, sorted by KEY, as one metrics file, whole or not at all. Raises OSError, and what the rows raise."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write rows, sorted by KEY, as one metrics file, whole or not at all. Its folder has to be there.
+
+    Raises OSError, and what the rows raise.
+    """
     aside = path.with_name(f"_{path.name}.tmp")  # Spark ignores names that begin with an underscore
     order = [pq.SortingColumn(schema.get_field_index(name)) for name in KEY]
     try:
+        create_file(aside)
         # Without checksums, a corrupted bit would mostly be read as another number.
         with pq.ParquetWriter(
             aside, schema, compression="zstd", write_page_checksum=True, sorting_columns=order

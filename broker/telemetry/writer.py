@@ -13,6 +13,7 @@ import structlog
 
 from broker.runtime.own_thread import in_own_thread
 from broker.telemetry.collector import Rows
+from broker.telemetry.modes import make_folder
 from broker.telemetry.pending import QUARTER_US, Pending, exports_in
 from broker.telemetry.quarter import read_exports, write_quarter
 from broker.telemetry.schema import metrics_schema
@@ -114,7 +115,9 @@ class Writer:
                 self._set_aside(folder, damaged, troubles)
             if exports:
                 wall_end = int(folder.stem.rsplit("-", 2)[1])
-                write_quarter(exports, self._directory / partition_of(wall_end) / folder.name, schema.arrow)
+                partition = self._directory / partition_of(wall_end)
+                make_folder(partition, self._directory)
+                write_quarter(exports, partition / folder.name, schema.arrow)
         except (OSError, MemoryError) as error:
             raise OSError(str(error)) from error
         except Exception as error:  # whatever it is, this folder would never be filed, and none would be after it

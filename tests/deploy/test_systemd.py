@@ -55,7 +55,7 @@ def test_the_broker_keeps_what_it_acknowledges(deploy: Path) -> None:
     """FC-27: the service has a journal, in the one directory that it may write to."""
     service = (deploy / "systemd" / "sluice.service").read_text()
     settings = config.load(deploy / "systemd" / "sluice.yaml", {}).config
-    assert re.findall("^StateDirectory=(.*)", service, flags=re.MULTILINE) == ["sluice"]
+    assert re.findall("^StateDirectory=(.*)", service, flags=re.MULTILINE) == ["sluice sluice/metrics"]
     for directory in (settings.persistence.directory, settings.metrics.directory):
         assert directory is not None
         assert directory.parent == Path("/var/lib/sluice")

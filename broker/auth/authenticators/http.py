@@ -29,6 +29,9 @@ MOST_BYTES: Final = 65_536
 
 _REFUSED: Final = (401, 403)
 
+_PLAIN: Final = {"Accept-Encoding": "identity"}
+"""An encoded answer that is cut off can look like a shorter one, such as the empty one that lets in without limits."""
+
 
 class HttpAuthenticator:
     """Asks the service."""
@@ -94,11 +97,15 @@ class HttpAuthenticator:
             connector = aiohttp.TCPConnector(limit=self._own.max_requests, ssl=self._tls)
             # No limit of its own: `timeout` is for everything. No cookies: logins have nothing to do with each other.
             self._session = aiohttp.ClientSession(
-                connector=connector, timeout=aiohttp.ClientTimeout(), cookie_jar=aiohttp.DummyCookieJar()
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
             )
-        headers = {self._own.header: self._secret} if self._secret else {}
+        headers = _PLAIN | ({self._own.header: self._secret} if self._secret else {})
         # An answer must not lead to another address, which need not be safe.
         async with self._session.post(self._own.url, json=body, headers=headers, allow_redirects=False) as response:
+            _check_end(response)
             content = b""
             async for chunk in response.content.iter_chunked(MOST_BYTES):
                 content += chunk
@@ -136,6 +143,18 @@ def _body(login: Login) -> dict[str, str | None] | None:
         "listener": login.listener,
         "common_name": login.common_name,
     }
+
+
+def _check_end(response: aiohttp.ClientResponse) -> None:
+    """Raise ValueError for an answer that lets in and could be the beginning of a longer one."""
+    if response.status != 200:
+        return
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding.lower() != "identity":
+        raise ValueError(f"Content-Encoding {encoding!r:.80}; expected none, as Accept-Encoding says")
+    chunked = response.headers.get("Transfer-Encoding", "").lower() == "chunked"
+    if response.content_length is None and not chunked:
+        raise ValueError("neither Content-Length nor chunks: whether the answer is whole cannot be told")
 
 
 def _read(status: int, content: bytes, username: str) -> Answer:

@@ -33,7 +33,8 @@ def user(name: str, password: str = "pencil", iterations: int = 4096, salt: byte
     )
 
 
-SCRAM = Scram([user("ann"), user("ben", iterations=5000, salt=b"t" * 12)])
+SECRET = b"d" * 32
+SCRAM = Scram([user("ann"), user("ben", iterations=5000, salt=b"t" * 12)], SECRET)
 
 
 def challenge(method: Scram, name: str) -> tuple[bytes, int]:
@@ -75,7 +76,7 @@ def test_whoever_knows_the_password_gets_in(name: str, password: str) -> None:
         entry = user(name, password)
     except (ScramException, ValueError):
         assume(False)
-    assert last_step(Scram([entry]), name, password).user == name
+    assert last_step(Scram([entry], SECRET), name, password).user == name
 
 
 def meaning(final: bytes) -> tuple[bytes, bytes]:
@@ -146,7 +147,7 @@ def test_long_messages_are_not_looked_at() -> None:
 
 
 def test_stand_ins() -> None:
-    """An unknown name gets a plausible salt and iteration count, the same each time, and others in the next process."""
+    """An unknown name gets a plausible salt and iteration count, the same each time, and others with another secret."""
     shapes = {(12, 5000), (16, 4096)}
     found = set()
     for number in range(30):
@@ -154,11 +155,24 @@ def test_stand_ins() -> None:
         salt, iterations = challenge(SCRAM, name)
         found.add((len(salt), iterations))
         assert challenge(SCRAM, name) == (salt, iterations)
-        assert challenge(Scram([user("ann")]), name)[0] != challenge(Scram([user("ann")]), name)[0]
+        assert challenge(Scram([user("ann")], SECRET), name)[0] != challenge(Scram([user("ann")], b"e" * 32), name)[0]
         assert salt != challenge(SCRAM, name + "x")[0]
     assert found == shapes
     assert challenge(SCRAM, "ann") == (b"s" * 16, 4096)
     assert challenge(SCRAM, "ben") == (b"t" * 12, 5000)
+
+
+def test_decoys_stay_when_users_come_and_go() -> None:
+    """Real salts stay over such a change, so those of unknown names do too; else they would tell which is which."""
+    many = [user(f"user{number}", salt=bytes([number]) * 16) for number in range(20)]
+    names = [f"nobody{number}" for number in range(200)]
+    before = Scram(many, SECRET)
+    for users in (many[1:], [*many, user("ann")]):
+        assert [challenge(Scram(users, SECRET), name) for name in names] == [challenge(before, name) for name in names]
+    with_another_shape = Scram([*many, user("ben", iterations=5000)], SECRET)
+    changed = [name for name in names if challenge(with_another_shape, name) != challenge(before, name)]
+    assert len(changed) < 30  # a twenty-first of them is expected
+    assert {challenge(with_another_shape, name)[1] for name in changed} == {5000}
 
 
 def test_a_decoy_lets_no_client_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +197,7 @@ def test_refusals_of_known_and_unknown_users_are_the_same() -> None:
 @pytest.mark.parametrize("after", [[], [user("ben")], [user("ann", "other")]], ids=["all", "one", "changed"])
 def test_users_who_are_removed_or_changed_meanwhile(after: list[ScramUser]) -> None:
     """An exchange fails that had begun before its user was removed or got another password."""
-    method = Scram([user("ann"), user("ben")])
+    method = Scram([user("ann"), user("ben")], SECRET)
     client, exchange = ScramClient([NAME], "ann", "pencil"), method.begin()
     client.set_server_first(exchange.step(client.get_client_first().encode()).data.decode())
     method.use(after)
@@ -193,7 +207,7 @@ def test_users_who_are_removed_or_changed_meanwhile(after: list[ScramUser]) -> N
 
 def test_other_users_are_changed_meanwhile() -> None:
     """An exchange that has begun goes on if its user stays as it was."""
-    method = Scram([user("ann"), user("ben")])
+    method = Scram([user("ann"), user("ben")], SECRET)
     client, exchange = ScramClient([NAME], "ann", "pencil"), method.begin()
     client.set_server_first(exchange.step(client.get_client_first().encode()).data.decode())
     method.use([user("ann")])

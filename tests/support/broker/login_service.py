@@ -1,15 +1,23 @@
 """A service that decides about logins over HTTP: a thread that answers as a test says, and keeps what it was asked."""
 
+import asyncio
 import json
 import ssl
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from broker.auth.authenticators.authenticator import Login
+from config.http import Http
 from tests.support.broker.serving import serving
 from tests.support.certificates import Certificate
+
+if TYPE_CHECKING:
+    from broker.auth.authenticators.http import HttpAuthenticator
+
+LOGIN = Login("ann", b"hunter2", "sensor", "tcp", "10.0.0.9", "box")
 
 
 class Asked(NamedTuple):
@@ -84,3 +92,20 @@ class _Handler(BaseHTTPRequestHandler):
 def login_service(certificate: Certificate | None = None) -> AbstractContextManager[LoginService]:
     """A service; with a certificate by TLS."""
     return serving(LoginService(certificate))
+
+
+@asynccontextmanager
+async def asking(url: str, **own: Any) -> AsyncIterator["HttpAuthenticator"]:
+    """An authenticator that asks this address, and ends as with the broker."""
+    from broker.auth.authenticators.http import HttpAuthenticator  # needs the extra `http`
+
+    # This machine may be slow.
+    authenticator = HttpAuthenticator(Http.model_validate({"url": url, "timeout": 60, **own}))
+    jobs = [asyncio.create_task(job()) for job in authenticator.jobs]
+    try:
+        await asyncio.sleep(0)  # they have begun
+        yield authenticator
+    finally:
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)

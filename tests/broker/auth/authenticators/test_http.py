@@ -2,8 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from protocol.connect import Connect
 from protocol.publish import Publish
 from tests.broker.conftest import Start
 from tests.support.broker.events import events, wait_for_event
-from tests.support.broker.login_service import LoginService, login_service
+from tests.support.broker.login_service import LOGIN, LoginService, asking, login_service
 from tests.support.broker.logins import NO_LIMITS, code, log_in
 from tests.support.brokers import Listener
 from tests.support.certificates import Certificates
@@ -31,29 +30,12 @@ from tests.support.wire import WireClient
 pytest.importorskip("aiohttp", reason="needs the extra `http`")
 from broker.auth.authenticators.http import HttpAuthenticator
 
-LOGIN = Login("ann", b"hunter2", "sensor", "tcp", "10.0.0.9", "box")
-
 
 @pytest.fixture
 def service() -> Iterator[LoginService]:
     """A service that lets everybody in."""
     with login_service() as running:
         yield running
-
-
-@asynccontextmanager
-async def asking(url: str, **own: Any) -> AsyncIterator[HttpAuthenticator]:
-    """An authenticator that asks this address, and ends as with the broker."""
-    # This machine may be slow.
-    authenticator = HttpAuthenticator(Http.model_validate({"url": url, "timeout": 60, **own}))
-    jobs = [asyncio.create_task(job()) for job in authenticator.jobs]
-    try:
-        await asyncio.sleep(0)  # they have begun
-        yield authenticator
-    finally:
-        for job in jobs:
-            job.cancel()
-        await asyncio.gather(*jobs, return_exceptions=True)
 
 
 async def ask(service: LoginService, login: Login = LOGIN, **own: Any) -> Answer:

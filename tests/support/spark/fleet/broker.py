@@ -155,6 +155,7 @@ class Broker:
             return
         table = in_order(pa.concat_tables(tables, promote_options="default")).cast(metrics_schema().arrow)
         path = self._root / partition_of(wall_end) / f"{self.name}-{wall_end}-{number}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_file([table], path, table.schema)
         self.planted.files += 1
 
