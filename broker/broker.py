@@ -74,10 +74,10 @@ def _who(client: Client) -> Who:
     session = client.session
     owner = None if client.kept is None else client.kept.owner
     if owner is not None:
-        return Who(owner.user, owner.roles, session.client_id, owner.host, owner.listener)
+        return Who(owner.user, owner.roles, session.client_id, owner.host, owner.listener, bridge=client.bridge)
     user, roles = user_and_roles(client.identity)
     host = client.connection.host if isinstance(client.connection, Connection) else ""
-    return Who(user, roles, session.client_id, host, session.listener, client.owned)
+    return Who(user, roles, session.client_id, host, session.listener, client.owned, client.bridge)
 
 
 @final

@@ -15,6 +15,7 @@ from broker.storage.message import Message
 from broker.storage.owner import Owner
 from broker.storage.restorer import Restorer, begin
 from broker.storage.saved import Saved, SavedRetained, SavedSession, decode
+from protocol.connect import BRIDGE
 from protocol.decoder import Decoder
 from session.session import Session
 from session.shared_queue import SharedQueue
@@ -75,10 +76,11 @@ class _Recovery:
         session = client.session
         kept = client.kept = KeptSession(self._journal, saved.number, saved.client_id)
         client.expiry_interval = saved.expiry
+        client.bridge = saved.version & BRIDGE != 0
         self._restore_rights(client, saved.owner)
         if broker.quotas.active:
             broker.quotas.join(client)  # FC-31
-        session.version = saved.version
+        session.version = saved.version & ~BRIDGE
         for subscription in saved.subscriptions.values():
             if session.subscriptions is None:
                 session.subscriptions = {}
@@ -100,7 +102,8 @@ class _Recovery:
             client.owned = True
             client.identity = None if owner.user is None else Identity(owner.user, owner.roles)
             session.listener = owner.listener
-            who = Who(owner.user, owner.roles, session.client_id, owner.host, owner.listener)
+            host, listener = owner.host, owner.listener
+            who = Who(owner.user, owner.roles, session.client_id, host, listener, bridge=client.bridge)
         authorizer = self._broker.authorizer
         # Perhaps: neither rules nor denied topics are in the journal.
         client.rights_changed = authorizer is not None or self._broker.topic_rules.hides_topics()

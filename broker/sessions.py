@@ -18,7 +18,7 @@ from broker.storage.owner import Owner
 from broker.totals import Totals
 from broker.wills import Wills, will_delay, will_publish
 from protocol import reason_codes
-from protocol.connect import Will
+from protocol.connect import BRIDGE, Will
 from protocol.errors import MQTTError
 from session.counters import Counters
 from session.host import Host
@@ -119,7 +119,8 @@ class Sessions:
             self._begin_keeping(client, kept)
         publish = will_publish(will) if will is not None else None
         delay = will_delay(will, client.expiry_interval) if will is not None else 0
-        return kept.connected(version, client.expiry_interval, owner, publish, delay)
+        level = version | BRIDGE if client.bridge else version
+        return kept.connected(level, client.expiry_interval, owner, publish, delay)
 
     def _begin_keeping(self, client: Client, kept: KeptSession) -> None:
         """Write a session to the journal that has not been written so far."""

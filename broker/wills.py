@@ -3,7 +3,6 @@
 from typing import final
 
 from broker.addresses.policy import Addresses
-from broker.auth.topic_rules import is_own_state
 from broker.clients import Client
 from broker.connection.replies import not_permitted
 from broker.events import Events
@@ -67,11 +66,7 @@ class Wills:
         """
         session = client.session
         permissions = client.permissions
-        if (
-            permissions is not None
-            and not permissions.may_publish(publish.topic, publish.qos, publish.retain)
-            and not is_own_state(session.client_id, publish.topic, publish.payload, publish.retain)
-        ):
+        if permissions is not None and not permissions.may_publish(publish.topic, publish.qos, publish.retain):
             raise not_permitted(publish.topic)
         if (publish.qos or publish.retain) and not self._addresses.may_route():
             raise MQTTError(reason_codes.QUOTA_EXCEEDED, "a will while the journal, or its disk, is full")  # FC-29

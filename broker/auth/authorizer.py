@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Final, final
 
 from broker.auth.identity import SUPERUSER
-from broker.auth.permissions import Permissions, Who
+from broker.auth.permissions import RETAINED, BoundRule, Permissions, Who
 from broker.auth.rules import Rule, RuleSet, from_settings
+from broker.auth.topic_rules import state_topic
 from config.models import Config
 from session.outbound import Outbound
 
@@ -67,6 +68,9 @@ class Authorizer:
                 default = False
                 break
             bound += RuleSet(more).bind(who)
+        if who.bridge and "+" not in who.client_id and "#" not in who.client_id:
+            # Behind all rules, so that those that deny come first. TopicRules looks at the payload.
+            bound.append(BoundRule(True, RETAINED, 0, [state_topic(who.client_id).split(b"/")]))
         return Permissions(who, bound, default)
 
     def attach(self, outbound: Outbound, permissions: Permissions, subscribed: bool) -> None:

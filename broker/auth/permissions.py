@@ -12,6 +12,8 @@ QOS: Final = 0b111
 """Mask of all QoS of a subscription: bit n is QoS n."""
 QOS_RETAIN: Final = 0b111111
 """Mask of all kinds of PUBLISH: bit 2n is QoS n, bit 2n + 1 QoS n with RETAIN."""
+RETAINED: Final = 0b101010
+"""Mask of all PUBLISHes with RETAIN."""
 
 Levels = list[bytes]
 
@@ -37,6 +39,8 @@ class Who(NamedTuple):
     listener: str
     known: bool = True
     """False: only the client id is known, of a session that a broker has kept that did not write more."""
+    bridge: bool = False
+    """Whether it has said that it is a bridge (protocol level 0x84 or 0x83)."""
 
 
 @final

@@ -92,9 +92,14 @@ class TopicRules:
 def is_own_state(client_id: str, topic: bytes, payload: bytes, retain: bool) -> bool:
     """Whether a message or will is a bridge's state of its own connection.
 
-    Its topic is `$SYS/broker/connection/CLIENT_ID/state`, it is retained, and its payload is 1 (connected) or 0. The
-    client id is empty if the broker has not assigned one yet; such a client cannot know its topic.
+    It is on that topic and retained, and its payload is 1 (connected) or 0. The client id is empty if the broker has
+    not assigned one yet; such a client cannot know its topic.
     """
     if not client_id or not retain or (payload != b"1" and payload != b"0"):
         return False
-    return topic == STATE_PREFIX + client_id.encode() + STATE_SUFFIX
+    return topic == state_topic(client_id)
+
+
+def state_topic(client_id: str) -> bytes:
+    """The topic of a bridge's state."""
+    return STATE_PREFIX + client_id.encode() + STATE_SUFFIX

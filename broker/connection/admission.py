@@ -75,16 +75,18 @@ class Admission:
         if topic.count(b"/") >= most:
             raise TopicNameInvalid(f"will topic of {topic.count(b'/') + 1} levels; at most {most} are accepted")
         self._capabilities.check_message("will", will.qos, will.retain)
-        if not self._topic_rules.may_publish(topic):
-            self.check_state(will, packet.client_id)
+        rules = self._topic_rules
+        if not (
+            rules.may_publish(topic) or rules.may_publish_state(packet.client_id, topic, will.payload, will.retain)
+        ):
+            raise will_refused(will)
         if self._capabilities.must_be_text(will.properties) and not is_text(will.payload):
             raise MQTTError(
                 reason_codes.PAYLOAD_FORMAT_INVALID,
                 "will with a payload that is not UTF-8, though its Payload Format Indicator says so",
             )
 
-    def check_state(self, will: Will, client_id: str) -> None:
-        """Raise MQTTError for a will on a topic that is denied, unless it is the state of a bridge."""
-        topic = will.topic
-        if not self._topic_rules.may_publish_state(client_id, topic, will.payload, will.retain):
-            raise MQTTError(reason_codes.NOT_AUTHORIZED, f"will topic {topic.decode()!r:.100} is not permitted")
+
+def will_refused(will: Will) -> MQTTError:
+    """The refusal of a client that may not publish its will."""
+    return MQTTError(reason_codes.NOT_AUTHORIZED, f"will topic {will.topic.decode()!r:.100} is not permitted")

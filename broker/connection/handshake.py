@@ -15,7 +15,7 @@ from broker.auth.identity import Identity, user_and_roles
 from broker.auth.method import Answer
 from broker.auth.permissions import Permissions, Who
 from broker.clients import Client
-from broker.connection.admission import Admission
+from broker.connection.admission import Admission, will_refused
 from broker.connection.capabilities import Capabilities
 from broker.connection.log import log_connected, log_taken_over
 from broker.connection.replies import fits
@@ -241,10 +241,11 @@ class Handshake:
             return None
         client_id = connection.client_id
         user, roles = user_and_roles(identity)
-        permissions = authorizer.permissions(Who(user, roles, client_id, connection.host, connection.listener))
+        host, listener = connection.host, connection.listener
+        permissions = authorizer.permissions(Who(user, roles, client_id, host, listener, bridge=packet.bridge))
         will = packet.will
         if will is not None and not permissions.may_publish(will.topic, will.qos, will.retain):
-            self._admission.check_state(will, client_id)
+            raise will_refused(will)
         return permissions
 
     def _attach(self, connection: "Connection", client: Client, permissions: Permissions | None) -> None:

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, final
 
 from broker.addresses.policy import Addresses
 from broker.auth.authorizer import Authorizer
-from broker.auth.permissions import Permissions
 from broker.auth.topic_rules import TopicRules
 from broker.connection.capabilities import Capabilities, is_text
 from broker.connection.replies import PublishRefused, not_permitted, shortened
@@ -111,8 +110,13 @@ class Publishing:
             permissions = None if client is None else client.permissions
             topic = publish.topic
             # The decoder gives the same object for the same topic, and `is` costs less.
-            if permissions is not None and topic is not permissions.last and topic != permissions.last:
-                self._check_permission(permissions, session, publish)
+            if (
+                permissions is not None
+                and topic is not permissions.last
+                and topic != permissions.last
+                and not permissions.may_publish(topic, publish.qos, publish.retain)
+            ):
+                raise not_permitted(topic)
         if self._guard is not None and publish.retain:
             refusal = self._guard.refusal(publish, self._messages.retained.get(publish.topic), connection.client)
             if refusal:
@@ -128,13 +132,6 @@ class Publishing:
             if publish.qos == 0:  # no acknowledgement for the reason code
                 raise MQTTError(reason_codes.PAYLOAD_FORMAT_INVALID, message)
             raise PublishRefused(reason_codes.PAYLOAD_FORMAT_INVALID, message)
-
-    def _check_permission(self, permissions: Permissions, session: Session, publish: Publish) -> None:
-        """Raise PublishRefused if the rules do not allow it; a bridge's state of its own connection needs no rule."""
-        if permissions.may_publish(publish.topic, publish.qos, publish.retain):
-            return
-        if not self._topic_rules.may_publish_state(session.client_id, publish.topic, publish.payload, publish.retain):
-            raise not_permitted(publish.topic)
 
     def _check_disk(self, commits: Commits, session: Session, publish: Publish) -> None:
         """FC-29: refuse a PUBLISH while the disk is full."""

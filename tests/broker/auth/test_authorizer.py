@@ -159,19 +159,6 @@ def test_assigned_client_id() -> None:
         assert publish(client, "own/x") == DENIED
 
 
-def test_bridge_state_needs_no_rule() -> None:
-    """A bridge may publish the state of its own connection whatever the rules are (authorization.bridge_state)."""
-    with ruled() as broker:
-        client = broker.client()
-        topic = b"$SYS/broker/connection/x/state"
-        client.send(Connect("x", True, will=Will(topic, b"0", 0, True), version=5))
-        assert client.expect(Connack).reason_code == 0
-        client.send(Publish(topic, b"1", 1, True, packet_id=1))
-        assert client.expect(Puback).reason_code == 0x10
-        client.send(Publish(topic, b"2", 1, True, packet_id=1))
-        assert client.expect(Puback).reason_code == DENIED
-
-
 # -- rules that change
 
 

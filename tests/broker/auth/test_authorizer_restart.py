@@ -126,6 +126,18 @@ def test_decided_before_its_client_comes(tmp_path: Path) -> None:
         on_disk(local, storage)
 
 
+def test_will_of_a_bridge(tmp_path: Path) -> None:
+    """A bridge that no rule allows anything and that does not come back after a restart is stated as not connected."""
+    topic = b"$SYS/broker/connection/x/state"
+    own = ruled()
+    with broker_on(tmp_path, authorization=own) as (local, storage):
+        will = Will(topic, b"0", 1, True)
+        say(local, storage, local.client(4), Connect("x", False, will=will, version=4, bridge=True))
+    with broker_on(tmp_path, authorization=own) as (local, _):
+        local.pass_time(8000)  # the session expires
+        assert local.broker.retained.get(topic) is not None
+
+
 def subscribe(*filters: str) -> Subscribe:
     """SUBSCRIBE at QoS 1."""
     return Subscribe(1, [Subscription(each, 1) for each in filters])
