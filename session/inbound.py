@@ -44,9 +44,7 @@ class Inbound:
         """FC-27: packet ids that waited for PUBREL before the process began, oldest first."""
         if not packet_ids:
             return
-        ids = self._received_ids()
-        for packet_id in packet_ids:
-            ids.remember(packet_id, now, False)
+        self._received_ids().restore(packet_ids, now)
         timeout = self._sender.limits.await_rel_timeout
         if timeout:
             self._sender.arm(now + timeout)  # FC-22
@@ -74,6 +72,8 @@ class Inbound:
             counters.received_qos1 += 1
         else:
             ids = self._received_ids()
+            if ids.forgotten is not None and self._comes_again(ids, publish):
+                return False
             verdict = ids.accept_qos2(publish.packet_id, self._sender.outbox.version, counters)
             if verdict == DUPLICATE:
                 self._sender.outbox.add_acknowledgement(PUBREC_HEAD, publish.packet_id)
@@ -86,6 +86,20 @@ class Inbound:
             counters.received_qos2 += 1
         counters.received_bytes += publish.size
         return True
+
+    def _comes_again(self, ids: ReceivedIds, publish: Publish) -> bool:
+        """FC-22a: acknowledge a PUBLISH that was routed, and whose packet id has been forgotten since.
+
+        Without DUP it is another one, and its id is in use again.
+        """
+        if publish.dup:
+            again = ids.forgotten is not None and publish.packet_id in ids.forgotten
+            if again:
+                self._sender.outbox.add_acknowledgement(PUBREC_HEAD, publish.packet_id)
+            return again
+        if ids.reuse(publish.packet_id) and self.journal is not None:
+            self.journal.forget(publish.packet_id)
+        return False
 
     # -- PUBLISHes that wait for a packet id (FC-22)
 
@@ -227,9 +241,7 @@ class Inbound:
         ids = self._ids
         if ids is None:
             return
-        for packet_id in ids.forget_overdue(now, self._sender.counters):
-            if self.journal is not None:
-                self.journal.forget(packet_id)
+        ids.forget_overdue(now, self._sender.counters)  # the journal keeps them (FC-22a)
         if ids.may_take_parked():
             self._sender.host.route_parked(now)
 

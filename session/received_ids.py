@@ -34,6 +34,8 @@ class ReceivedIds:
         self._parked: ParkedIds | None = None
         self._awaiting_rel: dict[int, int] | None = None  # packet id -> microseconds when it was stored, oldest first
         self._earlier: set[int] | None = None  # those among them from earlier connections
+        self.forgotten: set[int] | None = None
+        """FC-22a: ids of PUBLISHes that were routed, and whose PUBREL was overdue; None = there are none."""
 
     def connect(self) -> None:
         """A new connection: the count against the Receive Maximum starts at 0 (section 4.9)."""
@@ -180,9 +182,33 @@ class ReceivedIds:
         known = key in awaiting
         if known:
             del awaiting[key]
+        elif self.forgotten is not None:
+            known = self.reuse(packet_id)  # FC-22a
         if self._overflowing and not awaiting:
             self._end_episode()
         return known
+
+    def reuse(self, packet_id: int) -> bool:
+        """FC-22a: an id is free for another PUBLISH; False if it was not a forgotten one."""
+        forgotten = self.forgotten
+        if forgotten is None or packet_id not in forgotten:
+            return False
+        forgotten.remove(packet_id)
+        if not forgotten:
+            self.forgotten = None
+        return True
+
+    def restore(self, packet_ids: list[int], now: int) -> None:
+        """FC-27: ids whose PUBREL had not come when the process before ended, oldest first.
+
+        If there are more than may wait, the oldest of them are forgotten ones (FC-22a).
+        """
+        bound = self.limits.max_awaiting_rel
+        overdue = len(packet_ids) - bound if 0 < bound < len(packet_ids) else 0
+        if overdue:
+            self.forgotten = set(packet_ids[:overdue])
+        for packet_id in packet_ids[overdue:]:
+            self.remember(packet_id, now, False)
 
     def deadline(self) -> int:
         """When the oldest packet id is due to be forgotten (FC-22), in microseconds; 0 = never."""
@@ -194,13 +220,13 @@ class ReceivedIds:
             return since + timeout
         return 0
 
-    def forget_overdue(self, now: int, counters: Counters) -> list[int]:
-        """FC-22: forget, count and return the ids that have waited for PUBREL longer than `await_rel_timeout`."""
+    def forget_overdue(self, now: int, counters: Counters) -> None:
+        """FC-22: forget and count the ids that have waited for PUBREL longer than `await_rel_timeout`."""
         awaiting = self._awaiting_rel
         timeout = self.limits.await_rel_timeout
         overdue: list[int] = []
         if not awaiting or not timeout:
-            return overdue
+            return
         for packet_id, since in awaiting.items():
             if now - since < timeout:
                 break
@@ -209,10 +235,12 @@ class ReceivedIds:
             del awaiting[packet_id]
             self._not_earlier(packet_id)
         if overdue:
+            if self.forgotten is None:
+                self.forgotten = set()
+            self.forgotten.update(overdue)
             counters.begin_uncommon().awaiting_rel_expired += len(overdue)
         if not awaiting:
             self._end_episode()
-        return overdue
 
     def _end_episode(self) -> None:
         """No id waits for PUBREL any more: the episode ends, unless a PUBLISH waits for an id."""

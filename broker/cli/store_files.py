@@ -12,11 +12,11 @@ from typing import Final, NoReturn
 import typer
 
 from broker.storage import fsync, making, sqlite_journal
+from broker.storage.directory import READERS
 from broker.storage.errors import REMEDY, ForeignError, StorageError, text_of
 from broker.storage.found import Found, find
 from broker.storage.making import NewJournal
 from broker.storage.records import DamagedError
-from broker.storage.segments import READERS
 
 DAMAGED: Final = 1
 """Exit status of `check` and `salvage` for a damaged journal, and of all commands for one that cannot be read."""

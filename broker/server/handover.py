@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from broker.server.listening import open_shared
-from broker.storage.segments import LOCK
+from broker.storage.directory import LOCK
 from config.models import Listener
 
 Opened = dict[str, list[socket.socket]]

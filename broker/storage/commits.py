@@ -293,7 +293,11 @@ class Commits:
             self._set_full(not result)
 
     def _set_full(self, full: bool) -> None:
-        """Note whether the disk is full, and report whether there is room for messages if that has changed."""
+        """Note whether the disk is full, and report whether there is room for messages if that has changed.
+
+        It is full also if only the reserve is left: files are made in another thread, which may just have failed.
+        """
+        full = full or self.reserve.is_used_up()
         self.full = full
         # Once `max_bytes` is reached, some of it has to be free, so that what is freed and used at once is no news.
         free = self.max_bytes // ROOM_AGAIN if self.lacks_room else 0

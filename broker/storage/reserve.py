@@ -45,6 +45,10 @@ class Reserve:
         """Whether a new message may be written; `frame`: bytes of the frame that is being filled."""
         return self.under_way + self.ended + frame <= self._most
 
+    def is_used_up(self) -> bool:
+        """Whether no new message may be written even when nothing else waits."""
+        return self._most < 0
+
     def left(self, frame: int) -> int:
         """Bytes that can be written besides what waits."""
         return self._free() - self.under_way - self.ended - frame

@@ -1,27 +1,22 @@
 """The journal's files: a directory of segments, to which commits are appended (FC-27)."""
 
-import errno
 import fcntl
 import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, final
+from typing import final
 
 from broker.storage import fsync
+from broker.storage.directory import READERS, occupy
 from broker.storage.errors import REMEDY, ForeignError, StorageError, unusable
-from broker.storage.found import find, names, read
+from broker.storage.found import find, read
 from broker.storage.frame import HEAD_SIZE, SECTOR, encode, mark, padded
 from broker.storage.place import Place
 from broker.storage.records import DamagedError
 from broker.storage.segment import Segment
 from broker.storage.spares import NEW, Spares
-
-LOCK: Final = "journal.lock"
-"""A broker holds it."""
-READERS: Final = "journal.readers"
-"""Tools share it while they read: no segment is used again meanwhile."""
 
 
 @final
@@ -41,28 +36,13 @@ class Segments:
         """While a frame is looked up and read, no segment becomes free."""
         self._place: Place | None = None
         """That of the last segment."""
-        try:
-            _make(directory)
-            _check_kinds(directory)
-            self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except StorageError:
-            raise
-        except OSError as error:
-            raise StorageError(f"persistence.directory {directory}: {unusable(error)}") from error
+        self._locks = occupy(directory)
         self._readers = -1
         try:
-            self._lock_directory()
             self._open(prepare)
         except BaseException:
             self._release()
             raise
-
-    def _lock_directory(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            remedy = "stop that one, or name another directory"
-            raise StorageError(f"persistence.directory {self.directory}: another broker uses it: {remedy}") from error
 
     def _open(self, prepare: Callable[[Path], None] | None) -> None:
         directory = self.directory
@@ -186,7 +166,7 @@ class Segments:
 
     def room_until(self) -> str:
         """What has to be before there is room again, if there is none. May be called in any thread."""
-        return self._spares.until
+        return self._spares.room_until()
 
     def left(self) -> int:
         """Bytes that can be written if the disk gives no more. May be called in any thread."""
@@ -247,7 +227,7 @@ class Segments:
     def _release(self) -> None:
         for segment in self._segments:
             segment.close()
-        for file in (self._readers, self._lock):
+        for file in (self._readers, *self._locks):
             if file >= 0:
                 os.close(file)
 
@@ -280,23 +260,3 @@ class Segments:
 
 def _first_of(segment: Segment) -> int:
     return segment.first
-
-
-def _make(directory: Path) -> None:
-    """Make it, with its parents, and have a power cut not take their names away.
-
-    Raises OSError, also if no files can be made in it: a segment will be needed later.
-    """
-    new = [each for each in (directory, *directory.parents) if not each.exists()]
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for each in new:
-        fsync.sync_names(each.parent)
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-def _check_kinds(directory: Path) -> None:
-    """Raise StorageError if what has the name of one of the journal's files is none. Raises OSError."""
-    for path in (directory / LOCK, directory / READERS, directory / NEW, *names(directory)):
-        if path.exists() and not path.is_file():
-            raise StorageError(f"{path}: this is not a file, and the journal needs one of this name: move it away")

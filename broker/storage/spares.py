@@ -36,8 +36,7 @@ class Spares:
         self._free: list[Path] = []
         self._highest = highest
         self._lacks_room = False
-        self.until = DISK_FULL
-        """What has to be before there is room again, if there is none."""
+        self._until = DISK_FULL
         self._on_disk = 0
         """Bytes that the disk has besides, as it was last seen."""
         self._failure: OSError | None = None
@@ -101,15 +100,25 @@ class Spares:
 
         Raises OSError.
         """
+        if self._maker is not None and self._maker.is_alive():
+            return not self._lacks_room  # the disk has what is being made already, or not yet
+        self._check()
         self._measure()
-        if len(self._free) >= COUNT:
+        lacking = (COUNT - len(self._free)) * SEGMENT
+        if lacking <= 0:
             self._lacks_room = False
             return True
-        if self._maker is None or not self._maker.is_alive():
-            self._check()
-            self._maker = threading.Thread(target=self._fill, name="journal spares", daemon=True)
-            self._maker.start()
-        return not self._lacks_room
+        fits = lacking <= self._on_disk
+        self._maker = threading.Thread(target=self._fill, name="journal spares", daemon=True)
+        self._maker.start()
+        return fits and not self._lacks_room
+
+    def room_until(self) -> str:
+        """What has to be before there is room again, if there is none. May be called in any thread."""
+        there, needed = len(self._free) * SEGMENT + self._on_disk, COUNT * SEGMENT
+        if self._until != DISK_FULL or there >= needed:  # else it is a quota, of which nothing more is known
+            return self._until
+        return f"{DISK_FULL}: {there // 2**20} MiB are free, and {needed // 2**20} MiB are needed"
 
     def wait(self) -> None:
         """Until what is being made is there. Raises OSError."""
@@ -148,7 +157,7 @@ class Spares:
                 new.unlink(missing_ok=True)
             elif error.errno not in fsync.NO_FILE:
                 raise
-            self._lacks_room, self.until = True, until(error)
+            self._lacks_room, self._until = True, until(error)
             return None
         self._highest += 1
         self._on_disk -= size

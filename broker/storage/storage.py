@@ -61,9 +61,7 @@ class Storage:
         """The error of a broker whose disk has failed."""
         if isinstance(error, DamagedError):
             return FailedError(str(self.damaged(error)))
-        return FailedError(
-            f"{self._segments.directory}: {error}: what is on disk is not known; start the broker again"
-        )
+        return FailedError(f"{self._segments.directory}: {error}: what is on disk is not known; start the broker again")
 
     def lost(self, what: str) -> FailedError:
         """The error of a broker that has ended without its last records; `what` says so."""

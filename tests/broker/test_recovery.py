@@ -9,11 +9,13 @@ import pytest
 from broker.storage.segments import Segments
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
-from protocol.connect import Will
+from protocol.connect import Connect, Will
 from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
 from tests.support.broker.restarting import KEPT, Restart, come_back, leave, payloads
+from tests.support.broker.stored import broker_on, say
+from tests.support.broker.stored import connected as stored_client
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
@@ -83,6 +85,28 @@ def test_a_qos_2_publish_is_routed_once(run: Restart) -> None:
         client.expect(Pubrec)
         with come_back(broker, "away") as away:
             assert payloads(away, 2) == [b"once", b"another"]
+
+
+def test_an_overdue_id_is_routed_once(tmp_path: Path) -> None:
+    """FC-22a: a QoS 2 PUBLISH whose PUBREL is overdue is not routed again after a restart either, until its PUBREL."""
+    again = Publish(b"t", b"once", 2, packet_id=7, dup=True)
+    with broker_on(tmp_path) as (local, storage):
+        stored_client(local, storage, "away", "t")
+        publisher = stored_client(local, storage, "publisher")
+        say(local, storage, publisher, Publish(b"t", b"once", 2, packet_id=7))
+        local.pass_time(301)
+        assert publisher.connection.session is not None
+        assert publisher.connection.session.inbound.awaiting_rel_len == 0
+    with broker_on(tmp_path) as (local, storage):
+        publisher = stored_client(local, storage, "publisher")
+        assert [packet.encode(5) for packet in say(local, storage, publisher, again)] == [Pubrec(7).encode(5)]
+        say(local, storage, publisher, Pubrel(7), Publish(b"t", b"another", 2, packet_id=7, dup=True))
+        came = [
+            packet.payload
+            for packet in say(local, storage, local.client(), Connect("away", False, 0, properties=KEPT, version=5))
+            if isinstance(packet, Publish)
+        ]
+        assert came == [b"once", b"another"]
 
 
 def test_subscriptions(run: Restart) -> None:

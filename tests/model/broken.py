@@ -139,10 +139,10 @@ class StallsWhileMoving(Model):
 class NoCredit(Model):
     """FC-20: what waits for PUBREL does not count."""
 
-    def on_publish(self, qos: int, packet_id: int, size: int) -> bool:
+    def on_publish(self, qos: int, packet_id: int, size: int, dup: bool) -> bool:
         for pending in self.inbound.awaiting_rel:
             pending.here = False
-        return super().on_publish(qos, packet_id, size)
+        return super().on_publish(qos, packet_id, size, dup)
 
 
 class RoutesTwice(Model):
@@ -184,6 +184,15 @@ class RemembersForever(Model):
         awaiting = self.inbound.awaiting_rel
         packets = super().on_timer()
         self.inbound.awaiting_rel = awaiting
+        return packets
+
+
+class ForgetsAltogether(Model):
+    """FC-22a: an overdue id is as unknown as one that was never there."""
+
+    def on_timer(self) -> list[tuple[object, ...]] | None:
+        packets = super().on_timer()
+        self.inbound.forgotten = []
         return packets
 
 
@@ -333,7 +342,7 @@ class StoresForNobody(Group):
 MODELS: Final[list[type[Model]]] = [
     WindowTooLarge, LowestId, Overtakes, GateOrder, NeverBusy, RareSamples, DropsNewest, DropsTooEarly, StoresAll,
     ResendsBackwards, RetriesAlways, ForgetsBytes, BurstsFar, StartsRoundsAnew, SlowForever, StallsWhileMoving,
-    NoCredit, RoutesTwice, RemembersForever, TakesAnyAcknowledgement, ParksForever, ParksWithoutEnd,
+    NoCredit, RoutesTwice, RemembersForever, ForgetsAltogether, TakesAnyAcknowledgement, ParksForever, ParksWithoutEnd,
     *map(paced_by, [Fluttering, Trusting, Recovering, Holding]), NotRefilled, HeldForever,
 ]  # fmt: skip
 GROUPS: Final[list[type[Group]]] = [

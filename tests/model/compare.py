@@ -52,6 +52,8 @@ def compare(model: Model, real: Real) -> None:
     _agree("mailbox busy", model.mailbox_busy, outbound.mailbox.busy)
     _agree("awaiting PUBREL", len(model.inbound.awaiting_rel), session.inbound.awaiting_rel_len)
     ids = session.inbound._ids
+    forgotten = ids.forgotten if ids is not None else None
+    _agree("forgotten ids", set(model.inbound.forgotten), forgotten or set())
     waiting = ids.waiting if ids is not None else None
     _agree("waiting for an id", [w[0] for w in model.inbound.waiting], list(waiting.publishes) if waiting else [])
     byte_window = outbound.sender.throttle.byte_window if outbound.sender.throttle is not None else None

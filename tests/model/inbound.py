@@ -42,6 +42,8 @@ class Inbound:
         self.knobs = knobs
         self.connection = 0
         self.awaiting_rel: list[Pending] = []
+        self.forgotten: list[int] = []
+        """FC-22a: ids that have waited too long for PUBREL."""
         self.parked: list[Pending] = []
         self.waiting: list[tuple[int, int, int]] = []
         """FC-22: packet id, payload bytes and weight of what is past max_awaiting_rel."""
@@ -67,6 +69,18 @@ class Inbound:
         """FC-22: whether one more id may wait for PUBREL."""
         held = len(self.awaiting_rel) + sum(pending.qos == 2 for pending in self.parked)
         return not self.knobs.max_awaiting_rel or held < self.knobs.max_awaiting_rel
+
+    def comes_again(self, packet_id: int, dup: bool, outbox: list[Packet]) -> bool:
+        """FC-22a: whether a QoS 2 PUBLISH is one that was routed, though its id has been forgotten since."""
+        if packet_id in self.forgotten and dup:
+            outbox.append(("PUBREC", packet_id, 0))
+            return True
+        self.reuse(packet_id)
+        return False
+
+    def reuse(self, packet_id: int) -> None:
+        """FC-22a: the id is not that of an older PUBLISH any more."""
+        self.forgotten = [forgotten for forgotten in self.forgotten if forgotten != packet_id]
 
     def accept(
         self, qos: int, packet_id: int, size: int, version: int, books: Books, outbox: list[Packet], reports: list[str]
@@ -121,7 +135,8 @@ class Inbound:
 
     def release(self, packet_id: int, version: int) -> Packet:
         """FC-21: PUBREL is always answered."""
-        known = [pending for pending in self.awaiting_rel if pending.packet_id == packet_id]
+        known = packet_id in self.forgotten or packet_id in [pending.packet_id for pending in self.awaiting_rel]
+        self.reuse(packet_id)
         self.awaiting_rel = [pending for pending in self.awaiting_rel if pending.packet_id != packet_id]
         self.end_episode()
         return ("PUBCOMP", packet_id, 0 if known or version == 4 else PACKET_IDENTIFIER_NOT_FOUND)
@@ -133,6 +148,7 @@ class Inbound:
             kept = [pending for pending in self.awaiting_rel if now < pending.since + timeout]
             books.count("awaiting_rel_expired", len(self.awaiting_rel) - len(kept))
             expired = len(kept) < len(self.awaiting_rel)
+            self.forgotten += [pending.packet_id for pending in self.awaiting_rel if pending not in kept]
             self.awaiting_rel = kept
             if expired:
                 self.end_episode()

@@ -11,7 +11,7 @@ from tests.model.state import Inflight
 
 @dataclass
 class Kept:
-    """QoS 1 and 2 of window, mqueue and mailbox, and the ids that wait for PUBREL."""
+    """QoS 1 and 2 of window, mqueue and mailbox, and the ids whose PUBREL has not come."""
 
     window: list[Inflight] = field(default_factory=list)
     waiting: list[Message] = field(default_factory=list)
@@ -21,7 +21,7 @@ class Kept:
 def keep(model: Model) -> Kept:
     """What would survive now, if all of it were on disk."""
     waiting = [message for message in model.mqueue.waiting + model.mailbox if message.qos]
-    remembered = [pending.packet_id for pending in model.inbound.awaiting_rel]
+    remembered = model.inbound.forgotten + [pending.packet_id for pending in model.inbound.awaiting_rel]
     return Kept([replace(inflight) for inflight in model.window], waiting, remembered)
 
 
@@ -41,5 +41,8 @@ def resume(knobs: Knobs, now: int, kept: Kept, model_type: type[Model] = Model) 
     for message in kept.waiting:
         model.mqueue.join(replace(message, restored_at=now), model.books)
         model.books.count(f"routed_qos{message.qos}")
-    model.inbound.awaiting_rel = [Pending(2, packet_id, now, here=False) for packet_id in kept.remembered]
+    bound = knobs.max_awaiting_rel or len(kept.remembered)
+    overdue = max(len(kept.remembered) - bound, 0)
+    model.inbound.forgotten = kept.remembered[:overdue]
+    model.inbound.awaiting_rel = [Pending(2, packet_id, now, here=False) for packet_id in kept.remembered[overdue:]]
     return model

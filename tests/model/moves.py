@@ -101,11 +101,17 @@ def chunk(world: World, rng: Random) -> None:
             if not _acknowledge(world, rng):
                 return
         elif kind < 0.9:
-            if not world.send(rng.randint(0, 2), rng.randint(1, 4), rng.choice(FATES)):
+            if not world.send(*_any_publish(rng, 4)):
                 return  # it broke a rule, and is disconnected
         else:
             world.release(rng.randint(1, 4))
     world.end_chunk()
+
+
+def _any_publish(rng: Random, ids: int) -> tuple[int, int, str, bool]:
+    """What the client publishes: QoS, packet id, what comes of it, DUP."""
+    qos = rng.randint(0, 2)
+    return qos, rng.randint(1, ids), rng.choice(FATES), qos > 0 and rng.random() < 0.5
 
 
 def send(world: World, rng: Random) -> None:
@@ -113,7 +119,7 @@ def send(world: World, rng: Random) -> None:
     for _ in range(rng.randint(1, 8)):
         if rng.random() < 0.2:
             world.release(rng.randint(1, 6))
-        elif not world.send(rng.randint(0, 2), rng.randint(1, 6), rng.choice(FATES)):
+        elif not world.send(*_any_publish(rng, 6)):
             return
     world.end_chunk()
 

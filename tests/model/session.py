@@ -156,10 +156,13 @@ class Model(Sending):
 
     # -- from the client
 
-    def on_publish(self, qos: int, packet_id: int, size: int) -> bool:
-        """A PUBLISH comes; returns whether it is to be routed (FC-20 to FC-22)."""
+    def on_publish(self, qos: int, packet_id: int, size: int, dup: bool) -> bool:
+        """A PUBLISH comes; returns whether it is to be routed (FC-20 to FC-22a)."""
         answers: list[Packet] = []
-        routed = self.inbound.accept(qos, packet_id, size, self.version, self.books, answers, self.reports)
+        again = qos == 2 and self.inbound.comes_again(packet_id, dup, answers)
+        routed = not again and self.inbound.accept(
+            qos, packet_id, size, self.version, self.books, answers, self.reports
+        )
         for answer in answers:
             self._answer(answer)
         if routed:

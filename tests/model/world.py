@@ -134,14 +134,14 @@ class World(Pair):
         self.flush()
         self.disconnect()
 
-    def send(self, qos: int, packet_id: int, fate: str) -> bool:
+    def send(self, qos: int, packet_id: int, fate: str, dup: bool = False) -> bool:
         """A PUBLISH arrives, and is `routed`, routed to `nobody`, `refused`, `parked` or `paged`.
 
         Returns False if it broke a rule.
         """
-        self.note(f"PUBLISH QoS {qos} id {packet_id}: {fate}")
-        publish = Publish(b"in", b"payload", qos, False, None, packet_id)
-        expected = _verdict(lambda: self.model.on_publish(qos, packet_id, publish.size))
+        self.note(f"PUBLISH QoS {qos} id {packet_id}{' DUP' if dup else ''}: {fate}")
+        publish = Publish(b"in", b"payload", qos, False, None, packet_id, dup)
+        expected = _verdict(lambda: self.model.on_publish(qos, packet_id, publish.size, dup))
         accepted = _verdict(lambda: self.real.session.inbound.accept(publish))
         self.agree("whether to route", expected, accepted)
         if accepted[1]:

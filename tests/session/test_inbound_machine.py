@@ -36,13 +36,19 @@ class InboundMachine(RuleBasedStateMachine):
         self.version = version
         self.awaiting: dict[int, int] = {}
         """Packet ids between PUBLISH and PUBREL, and since when."""
+        self.forgotten: set[int] = set()
+        """Those whose PUBREL has not come in time (FC-22a)."""
         self.of_this_connection: set[int] = set()
         self.waiting: list[int] = []
         """Packet ids that wait for room among those (FC-22)."""
         self.routed = self.refused = self.expired = self.exceeded = 0
 
-    def expected(self, qos: int, packet_id: int) -> list[Answer] | None:
+    def expected(self, qos: int, packet_id: int, dup: bool) -> list[Answer] | None:
         """What a PUBLISH must come to; notes it. None: the connection closes."""
+        if qos == 2 and packet_id in self.forgotten:
+            if dup:
+                return [pubrec(packet_id)]
+            self.forgotten.remove(packet_id)
         if qos == 2 and packet_id in self.awaiting:
             self.of_this_connection.add(packet_id)
             return [pubrec(packet_id)]
@@ -87,6 +93,7 @@ class InboundMachine(RuleBasedStateMachine):
             for packet_id in [each for each, since in self.awaiting.items() if since + timeout <= due]:
                 del self.awaiting[packet_id]
                 self.of_this_connection.discard(packet_id)
+                self.forgotten.add(packet_id)
                 self.expired += 1
             let_in += self.let_in(due)
         return let_in
@@ -96,7 +103,7 @@ class InboundMachine(RuleBasedStateMachine):
         """PUBLISHes arrive in one chunk."""
         expected: list[Answer] = []
         for place, (qos, packet_id, dup) in enumerate(chunk):
-            answer = self.expected(qos, packet_id)
+            answer = self.expected(qos, packet_id, dup)
             if answer is None:
                 self.peer.send(*[from_client(number, level, dup=again) for level, number, again in chunk[:place]])
                 with pytest.raises(MQTTError, match="producer_window_size"):
@@ -110,7 +117,8 @@ class InboundMachine(RuleBasedStateMachine):
     @rule(packet_id=PACKET_IDS)
     def release(self, packet_id: int) -> None:
         """A PUBREL arrives, for a known packet id or not."""
-        known = packet_id in self.awaiting
+        known = packet_id in self.awaiting or packet_id in self.forgotten
+        self.forgotten.discard(packet_id)
         self.awaiting.pop(packet_id, None)
         self.of_this_connection.discard(packet_id)
         reason_code = 0 if known or self.version == 4 else reason_codes.PACKET_IDENTIFIER_NOT_FOUND

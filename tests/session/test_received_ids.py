@@ -1,4 +1,4 @@
-"""FC-20: how many QoS 1 and 2 PUBLISHes an MQTT 5 client may have unacknowledged."""
+"""FC-20: how many PUBLISHes an MQTT 5 client may have unacknowledged. FC-22a: ids whose PUBREL is overdue."""
 
 import pytest
 
@@ -155,3 +155,47 @@ def test_forgotten_ids_of_earlier_connections() -> None:
 
     with pytest.raises(MQTTError):
         peer.send(from_client(2, 2))
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_an_overdue_id_is_routed_once(version: int) -> None:
+    """FC-22a: a QoS 2 PUBLISH that comes again after `await_rel_timeout` is acknowledged, and not routed again."""
+    peer = Peer(Limits(await_rel_timeout=10 * SECOND), version)
+    peer.send(from_client(1, 2))
+    peer.advance(10)
+    assert peer.session.inbound.awaiting_rel_len == 0
+    peer.disconnect()
+    peer.connect(version)
+
+    assert answers(peer.send(*[from_client(1, 2, dup=True) for _ in range(2)])) == [pubrec(1)] * 2
+    assert len(peer.routed) == 1
+    assert answers(peer.pubrel(1)) == [pubcomp(1)]
+    peer.send(from_client(1, 2, dup=True))
+    assert len(peer.routed) == 2
+
+
+def test_an_overdue_id_without_dup_is_another_message() -> None:
+    """FC-22a: a client that has given up a PUBLISH may use its id again: without DUP it is routed."""
+    peer = Peer(Limits(await_rel_timeout=10 * SECOND))
+    peer.send(from_client(1, 2))
+    peer.advance(10)
+
+    peer.send(from_client(1, 2))
+    peer.send(from_client(1, 2, dup=True))
+
+    assert len(peer.routed) == 2
+    assert peer.session.inbound.awaiting_rel_len == 1
+
+
+def test_overdue_ids_use_no_room() -> None:
+    """FC-22a: ids that are overdue count neither against `max_awaiting_rel` nor against the Receive Maximum."""
+    peer = Peer(Limits(max_awaiting_rel=2, receive_maximum=2, await_rel_timeout=10 * SECOND), 5)
+    for first in (1, 3, 5):
+        sent = peer.send(from_client(first, 2), from_client(first + 1, 2))
+        assert answers(sent) == [pubrec(first), pubrec(first + 1)]
+        peer.advance(10)
+
+    assert answers(peer.send(*[from_client(packet_id, 2, dup=True) for packet_id in range(1, 7)])) == [
+        pubrec(packet_id) for packet_id in range(1, 7)
+    ]
+    assert len(peer.routed) == 6

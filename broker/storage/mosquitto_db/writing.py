@@ -9,12 +9,12 @@ from typing import Final
 from broker.runtime.clock import SECOND
 from broker.storage import fsync, message_record, records, sqlite_journal
 from broker.storage.commits import MOST_WAITING
+from broker.storage.directory import LOCK
 from broker.storage.errors import StorageError
 from broker.storage.found import names
 from broker.storage.making import NewJournal, move
 from broker.storage.mosquitto_db.contents import NEVER, KeptClient, MosquittoState
 from broker.storage.saved_message import SavedMessage, Target
-from broker.storage.segments import LOCK
 from protocol.publish_encoder import encode_outgoing_properties
 from protocol.topics import parse_share
 

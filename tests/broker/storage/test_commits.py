@@ -110,6 +110,25 @@ async def test_what_is_written_once_more() -> None:
     assert (commits.may_move(), commits.pull_pause()) == (False, NO_ROOM_PAUSE)
 
 
+async def test_a_file_that_cannot_be_made_meanwhile() -> None:
+    """FC-29: if only the reserve is left the disk is full, though the last look saw room; it is looked at again."""
+    disk = SlowDisk()
+    commits = disk.journal().commits
+    commits.room = lambda: True
+    told: list[bool] = []
+    commits.on_full = told.append
+    left = 2 * SECTOR
+    commits.reserve = Reserve(lambda: left, SECTOR)
+    commits.add(RECORD)
+    commits.soon()
+    disk.allow()
+    await until(lambda: commits.committed == 1)
+    assert (commits.has_room(), told) == (False, [True])
+    left = 3 * SECTOR
+    await until(lambda: told == [True, False])
+    assert commits.has_room()
+
+
 async def test_no_more_than_max_bytes() -> None:
     """FC-29: `max_bytes` is reported as a full disk is: once, and again when a sixteenth of it is free."""
     disk = SlowDisk()

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage import fsync, spares
+from broker.storage.directory import READERS
 from broker.storage.errors import StorageError
 from broker.storage.found import find, names
 from broker.storage.frame import HEAD_SIZE, SECTOR
-from broker.storage.segments import READERS, Segments
+from broker.storage.segments import Segments
 from tests.support.broker.segmented import add, kill, killed, make, numbers, overwrite, record
 
 pytestmark = pytest.mark.usefixtures("small_segments")

@@ -149,7 +149,7 @@ def test_what_has_to_be_before_there_is_room(
         patched.setattr(os, "open", failing(number))
         free.make_first()
         assert not free.has_room()
-        assert end in free.until
+        assert end in free.room_until()
         free.wait()
     assert free.take(SIZE) is not None
     free.has_room()
@@ -173,3 +173,15 @@ def test_a_file_system_that_does_not_say(tmp_path: Path, monkeypatch: pytest.Mon
     assert free.left() >= ANY
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(100, 60, 40))
     assert Spares(tmp_path, [], 0).left() == 40
+
+
+def test_less_than_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-29: a disk on which not all free segments fit has no room at once, and it says what is free and needed."""
+    monkeypatch.setattr(spares, "SEGMENT", 2**20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(9, 0, 3 * 2**20 - 1))
+    free = Spares(tmp_path, [], 0)
+    assert not free.has_room()
+    assert free.room_until() == "the disk has room: 2 MiB are free, and 3 MiB are needed"
+    free.wait()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(9, 0, 3 * 2**20))
+    assert Spares(tmp_path, [], 3).has_room()
