@@ -58,6 +58,8 @@ class Loaded:
     sources: dict[str, str]
     again: "Callable[[], Loaded] | None" = field(default=None, compare=False, repr=False)
     """Loads it again, from the same file, variables and flags."""
+    file: FilePath | None = None
+    """The configuration file; None = there is none."""
 
 
 def load(
@@ -85,7 +87,7 @@ def load(
         problems += _between_keys(raw)
     if config is None or problems:
         raise ConfigError(sorted(set(problems), key=_order))
-    return Loaded(config, dict(_sources(config, (), raw)), partial_call(_load_again, path, environ, flags))
+    return Loaded(config, dict(_sources(config, (), raw)), partial_call(_load_again, path, environ, flags), path)
 
 
 def _load_again(path: FilePath | None, environ: Mapping[str, str] | None, flags: Mapping[str, object] | None) -> Loaded:

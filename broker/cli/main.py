@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 import config
-from broker import __version__
 from broker.cli.ctl import ctl_app
 from broker.cli.dashboard import print_link, print_new_link
 from broker.cli.importing import import_app
@@ -59,10 +58,14 @@ Dashboard = Annotated[
 
 @app.callback(invoke_without_command=True)
 def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version, whether it is compiled, and Python's.")
+    ] = False,
 ) -> None:
     if version:
-        print(f"sluice {__version__}")
+        from broker.server.starting import version as running
+
+        print(f"sluice {running()}")
         raise typer.Exit
 
 

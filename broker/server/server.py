@@ -25,6 +25,7 @@ from broker.server.memory import MemoryWatch, keep_freed
 from broker.server.notify import Notify
 from broker.server.reload import Changes, plan_reload, sources_after, summary
 from broker.server.shutdown import disconnect_all
+from broker.server.starting import introduction
 from broker.telemetry.sys_topics import SysTopics
 from broker.telemetry.totals_walk import TotalsWalk
 from config.errors import ConfigError
@@ -64,6 +65,8 @@ class Server:
 
         `show_link` gets a link to the dashboard, which then is open in any case.
         """
+        self._log = structlog.get_logger("sluice")
+        self._log.info("starting", **introduction(config, None if loaded is None else loaded.file))
         self.config = config
         self.sources: Mapping[str, str] = {} if loaded is None else loaded.sources
         self._show_link = show_link
@@ -77,7 +80,6 @@ class Server:
         self.listeners = Listeners(self.broker, opened_ahead)
         self._memory = MemoryWatch(self.broker)
         self._notify = Notify()
-        self._log = structlog.get_logger("sluice")
         self._stopping = asyncio.Event()
         self._serving = False
         self._exhausted_until = 0

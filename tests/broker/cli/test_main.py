@@ -1,6 +1,7 @@
 """The command line: what `sluice` prints, and its exit status."""
 
 import os
+import platform
 import socket
 import subprocess
 import sys
@@ -104,8 +105,11 @@ def test_missing_file(command: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def test_version() -> None:
-    """`--version` prints name and version."""
-    assert invoke("--version") == (0, f"sluice {__version__}\n", "")
+    """`--version` prints name and version, whether the code is compiled, and the version of Python."""
+    status, out, err = invoke("--version")
+    assert (status, err) == (0, "")
+    python = platform.python_version()
+    assert out in {f"sluice {__version__} ({how}, Python {python})\n" for how in ("compiled", "interpreted")}
 
 
 def test_module_is_the_command(tmp_path: Path) -> None:
@@ -163,23 +167,25 @@ def test_wrong_configuration(tmp_path: Path) -> None:
 
 
 def test_port_in_use(tmp_path: Path) -> None:
-    """A listener that cannot be opened is one line and status 1; no listener is reported as open."""
+    """A listener that cannot be opened is one more line and status 1; no listener is reported as open."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bind = f"127.0.0.1:{taken.getsockname()[1]}"
         ran = sluice("run", "-l", "127.0.0.1:0", "-l", bind, "--log-format", "json", folder=tmp_path)
     assert (ran.returncode, ran.stdout) == (1, "")
-    (failed,) = ran.stderr.splitlines()
+    started, failed = ran.stderr.splitlines()
+    assert "starting" in started
     assert failed.startswith(f"sluice: listener flag2: cannot listen on {bind}: ")
     assert failed.endswith("Address already in use (another program listens there: stop it, or choose another port)")
 
 
 def test_wrong_key(tmp_path: Path, certificates: Certificates) -> None:
-    """A certificate with another certificate's key is one line and status 1."""
+    """A certificate with another certificate's key is one more line and status 1."""
     tls = {"certfile": str(certificates.server.certfile), "keyfile": str(certificates.client.keyfile)}
     (tmp_path / "tls.yaml").write_text(yaml.safe_dump({"listeners": [{"bind": "127.0.0.1:0", "tls": tls}]}))
     ran = sluice("run", "-c", "tls.yaml", folder=tmp_path)
     assert (ran.returncode, ran.stdout) == (1, "")
-    (failed,) = ran.stderr.splitlines()
+    started, failed = ran.stderr.splitlines()
+    assert "starting" in started
     assert failed.startswith("sluice: listener default: cannot listen on 127.0.0.1:0: certificate ")
     assert str(certificates.client.keyfile) in failed
 

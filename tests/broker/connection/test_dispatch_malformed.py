@@ -1,5 +1,7 @@
 """The catalogue of malformed packets, sent to a broker: each gets its reason code, and closes the connection."""
 
+from typing import Any
+
 import pytest
 
 from protocol import reason_codes
@@ -7,8 +9,10 @@ from protocol.connack import Connack
 from protocol.connect import Connect
 from protocol.disconnect import Disconnect
 from protocol.publish import Publish
+from tests.support.broker.events import events
 from tests.support.process import Address, BrokerProcess
 from tests.support.protocol.malformed import MALFORMED, SECOND_CONNECT, Malformed
+from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
 LIMIT = 1024 * 1024
@@ -109,7 +113,11 @@ def test_every_refusal_is_logged(broker: BrokerProcess, address: Address) -> Non
     with connected(address, 5, client_id="wrong-one") as client:
         client.send(b"\x00\x00")
         client.expect_close()
-    broker.wait_for_output(lambda lines: any('"client_id": "wrong-one"' in line for line in lines), "the refusal")
-    (line,) = [line for line in broker.stderr.splitlines() if '"client_id": "wrong-one"' in line]
-    assert '"reason": "Malformed packet"' in line
-    assert "reserved" in line
+
+    def refusals() -> list[dict[str, Any]]:
+        return [line for line in events(broker, "client_refused") if line["client_id"] == "wrong-one"]
+
+    wait_until(lambda: refusals() != [], "the refusal")
+    (line,) = refusals()
+    assert line["reason"] == "Malformed packet"
+    assert "reserved" in line["detail"]
