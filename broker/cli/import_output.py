@@ -74,8 +74,8 @@ def _of_line(problem: config.Problem, text: str) -> str:
 def summarise(output: Path, findings: Sequence[imported.Finding], users: Path | None) -> None:
     """Say what has no counterpart, and what is written. `users`: the empty file of users, if one was needed."""
     left = [finding for finding in findings if not finding.wrong]
-    for finding in left:
-        print(finding)
+    for line in imported.told(left):
+        print(line)
     many = "1 line has" if len(left) == 1 else f"{len(left)} lines have"
     print(f"{output} is written; {many} no counterpart, or need none: see the comments in it")
     if users is not None:

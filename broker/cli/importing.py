@@ -9,9 +9,11 @@ import typer
 
 from broker.auth.authenticators import users_file
 from broker.auth.rule_files import mosquitto_acl
+from broker.cli import mosquitto_chain
 from broker.cli.import_output import LOOK, checked, refuse, summarise
 from broker.cli.mosquitto_state import REMEDY, ImportedState, new_broker
 from config import emqx, imported, mosquitto
+from config.files import is_there
 
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The new configuration.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
@@ -24,6 +26,10 @@ def import_mosquitto(
     source: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="mosquitto.conf, or the directory it is in.")],
     output: Output = Path("sluice.yaml"),
     force: Force = False,
+    moved: Annotated[
+        list[str],
+        typer.Option("--map", metavar="FOLDER=HERE", help="Where a folder of Mosquitto's container is. Repeatable."),
+    ] = [],  # noqa: B006 - never changed
     without_persistence: Annotated[
         bool, typer.Option("--without-persistence", help="Import the configuration only, not mosquitto.db.")
     ] = False,
@@ -32,7 +38,9 @@ def import_mosquitto(
 
     mosquitto.conf, with its include_dir, becomes a configuration of Sluice, and mosquitto.db a journal.
     Users and rules stay in Mosquitto's own files, which Sluice reads as they are. Each line without a counterpart
-    becomes a comment. The result is checked as `sluice config check` does before it is written. With `persistence true`
+    becomes a comment. What decides about access and has no counterpart closes what it is about. Files of a container,
+    such as /mosquitto/config/passwd, are looked for beside mosquitto.conf.
+    The result is checked as `sluice config check` does before it is written. With `persistence true`
     sessions, what waits for them and retained messages are taken over: stop Mosquitto before. No journal is replaced.
 
     Example: sluice import mosquitto /etc/mosquitto --output /etc/sluice/sluice.yaml
@@ -40,10 +48,11 @@ def import_mosquitto(
     Exit status: 0 = written; 1 = written, but look at what is printed; 2 = not written.
     """
     try:
-        lines, findings = mosquitto.read(source)
+        paths = mosquitto.Paths(tuple(map(mosquitto.mapping, moved)))
+        lines, findings = mosquitto.read(source, paths)
         users = output.with_name(f"{output.stem}-users")
         journal = _journal(lines, output)
-        translated = mosquitto.translate(lines, findings, users.absolute(), journal)
+        translated = mosquitto.translate(lines, findings, users.absolute(), journal, paths)
     except (OSError, ValueError) as error:
         refuse(str(error) if str(source) in str(error) else f"{source}: {error}")
     _may_write(output, force)
@@ -53,13 +62,14 @@ def import_mosquitto(
     state = _state(database, journal, translated.section) if database is not None else None
     missing = checked(output, text, needed, state)
     findings = translated.findings
-    wrong = [str(finding) for finding in findings if finding.wrong] + missing + list(_mistakes(lines))
+    wrong = imported.told(finding for finding in findings if finding.wrong) + missing
+    wrong += [*_mistakes(lines, paths), *mosquitto_chain.missing(translated.chains, paths)]
     if state is not None:
         wrong += state.wrong()
     for each in wrong:
         print(each, file=sys.stderr)
     summarise(output, findings, needed)
-    for line in state.told() if state is not None else _not_taken(translated.database, without_persistence):
+    for line in state.told() if state is not None else _not_taken(translated, without_persistence):
         print(line)
     print(f"next: sluice config check {output}; sluice run --config {output}")
     if wrong:
@@ -140,20 +150,23 @@ def _state(database: Path, journal: Path, section: imported.Section) -> Imported
         refuse(f"nothing is written: {why if str(journal) in why else f'{database}: {why}'}\n{REMEDY}")
 
 
-def _not_taken(database: Path | None, without: bool) -> Iterator[str]:
+def _not_taken(translated: mosquitto.Translated, without: bool) -> Iterator[str]:
     """What is said if there is no journal."""
-    if database is not None:
-        yield (
-            f"{database} is not read" if without else f"{database}: there is no such file, so no sessions are imported"
-        )
+    database, other = translated.database, translated.passed_over
+    if database is not None and without:
+        yield f"{database} is not read"
+    elif database is not None:
+        yield f"{database}: there is no such file, so no sessions are imported (--map: the folders of a container)"
+    elif other is not None and is_there(other):
+        yield f"{other} is passed over: persistence is off, so Mosquitto does not read it either"
 
 
-def _mistakes(lines: Sequence[imported.Line]) -> Iterator[str]:
+def _mistakes(lines: Sequence[imported.Line], paths: mosquitto.Paths) -> Iterator[str]:
     """What Sluice will not understand in the files of users and rules."""
     for line in dict.fromkeys(lines):
         if line.name not in ("password_file", "acl_file") or not line.value:
             continue
-        path = Path(mosquitto.path_of(line))
+        path = Path(paths.of(line))
         try:
             if not path.is_file():
                 continue

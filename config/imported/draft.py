@@ -1,5 +1,6 @@
 """What an import is made of: lines of the other configuration, findings about them, and sections of the new file."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -47,6 +48,17 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.line}: {self.text}"
+
+
+def told(findings: Iterable[Finding]) -> list[str]:
+    """What has to be said, each sentence once: below it all lines that it is about, if there are several."""
+    lines: dict[str, list[str]] = {}
+    for finding in findings:
+        lines.setdefault(finding.text, []).append(str(finding.line))
+    said: list[str] = []
+    for text, about in lines.items():
+        said += [f"{about[0]}: {text}"] if len(about) == 1 else [f"{text}:", *(f"  {line}" for line in about)]
+    return said
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from config.files import is_there
 from config.imported.draft import Finding, Line
+from config.mosquitto.paths import Paths
 
 MAIN: Final = "mosquitto.conf"
 
@@ -15,12 +15,13 @@ MAX_BYTES: Final = 1024 * 1024
 INCLUDE: Final = "include_dir"
 
 
-def read(path: Path) -> tuple[list[Line], list[Finding]]:
+def read(path: Path, paths: Paths | None = None) -> tuple[list[Line], list[Finding]]:
     """All lines in the order in which Mosquitto reads them, and what is wrong with files.
 
     `path`: a file or a directory. Raises OSError, ValueError if the first file cannot be read. Comments and empty lines
     are left out.
     """
+    paths = paths or Paths()
     lines: list[Line] = []
     findings: list[Finding] = []
     for line in _read_file(_main(path)):
@@ -30,7 +31,7 @@ def read(path: Path) -> tuple[list[Line], list[Finding]]:
         if not line.value:
             findings.append(Finding(line, "name the directory", wrong=True))
             continue
-        folder = Path(path_of(line))
+        folder = Path(paths.of(line))
         try:
             files = _configurations(folder)
         except (FileNotFoundError, NotADirectoryError):
@@ -43,22 +44,12 @@ def read(path: Path) -> tuple[list[Line], list[Finding]]:
             try:
                 for included in _read_file(file):
                     if included.name == INCLUDE:
-                        findings.append(Finding(included, "Mosquitto reads it in the first file only", wrong=True))
+                        findings.append(Finding(included, "Mosquitto reads it in the first file only"))
                     else:
                         lines.append(included)
             except (OSError, ValueError) as error:
                 findings.append(Finding(line, f"{file.name}: {error}", wrong=True))
     return lines, findings
-
-
-def path_of(line: Line) -> str:
-    """The path that a line names, absolute: beside the file of the line if it is there, else in the working directory.
-
-    Mosquitto reads it from its own working directory, which is not known here.
-    """
-    path = Path(line.value)
-    beside = line.file.absolute().parent / path
-    return str(path.absolute() if is_there(path) and not is_there(beside) else beside)
 
 
 def _main(path: Path) -> Path:
@@ -89,7 +80,8 @@ def _read_file(path: Path) -> Iterator[Line]:
         line = data.count(b"\n", 0, zero) + 1
         raise ValueError(f"line {line}: byte {zero} is 0: this is not text")
     for number, raw in enumerate(data.decode(errors="replace").split("\n"), 1):
-        text = raw.strip()
-        if text and not text.startswith("#"):
-            name, *rest = text.split(maxsplit=1)
-            yield Line(path, number, name, rest[0] if rest else "")
+        # As Mosquitto: only a space separates words, and a comment begins at the start of its line.
+        text = raw.rstrip("\r").strip(" ")
+        if text and not raw.startswith("#"):
+            name, _, value = text.partition(" ")
+            yield Line(path, number, name, value.lstrip(" "))

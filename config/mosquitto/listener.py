@@ -12,10 +12,11 @@ from config.mosquitto.opening import opens
 DEFAULT_PORT: Final = 1883
 LOOPBACK: Final = "lo"
 """The one interface whose addresses are known."""
+_NAMES: Final = ("use_identity_as_username", "use_subject_as_username")
 _VERSIONS: Final = {"tlsv1.3": "1.3", "tlsv1.2": "1.2"}
 
 REFUSED_PROXY: Final = "Mosquitto believes the header of any address; name those of the proxies"
-IPV6: Final = "Mosquitto listens on IPv6 too: add a listener with bind \"[::]:{port}\" for that"
+IPV6: Final = 'Mosquitto listens on IPv6 too: add a listener with bind "[::]:{port}" for that'
 INTERFACE: Final = 'Mosquitto listens on IPv6 too: add a listener with bind "[::1]:PORT" for that'
 NO_PSK: Final = "TLS with pre-shared keys has no counterpart: use certificates. The listener is left out"
 NO_ADDRESS: Final = (
@@ -25,13 +26,16 @@ OTHER_ADDRESS: Final = (
     "the listener names an address, which is not that of this interface: remove one. The listener is left out"
 )
 NO_NAMES: Final = (
-    "without require_certificate Mosquitto asks for no certificate, and lets nobody in; Sluice looks at users"
+    "without require_certificate Mosquitto asks for no certificate, and lets nobody in; a rule denies everything there"
 )
+NO_KEY: Final = "without a keyfile Mosquitto serves this listener without TLS. The listener is left out"
+NO_AUTHORITIES: Final = "Sluice needs a cafile to verify certificates. The listener is left out"
+DIRECTORY: Final = (
+    "the authorities have to be in one file: cat DIR/*.pem > ca.pem, then tls.cafile. The listener is left out"
+)
+MORE_AUTHORITIES: Final = "only those of cafile are taken: add the others to that file"
 NO_HTTP: Final = "Sluice has an admin API over HTTP on an address of its own (admin.listen)"
 ANY_PATH: Final = "Mosquitto takes WebSocket at any path of the URL; this is the one that most clients use"
-CERTIFICATE_ALONE: Final = (
-    "Mosquitto asks these clients for a user name and password too; for Sluice the certificate authenticates them"
-)
 
 
 @dataclass
@@ -39,6 +43,8 @@ class Security:
     """Who may connect and what they may do: of all listeners, or with per_listener_settings of one."""
 
     lines: dict[str, Line] = field(default_factory=dict)
+    guards: list[Line] = field(default_factory=list)
+    """What Sluice does not have, and what decides who may do what."""
 
     def anonymous(self, default: bool) -> bool:
         """Whether clients without a user name may connect."""
@@ -55,6 +61,8 @@ class Listener:
     lines: dict[str, Line] = field(default_factory=dict)
     origins: list[Line] = field(default_factory=list)
     security: Security = field(default_factory=Security)
+    guards: list[Line] = field(default_factory=list)
+    """As those of `security`."""
     remarks: list[str] = field(default_factory=list)
 
     @property
@@ -67,24 +75,36 @@ class Listener:
     def unserved(self) -> tuple[Line, str] | None:
         """The line for which we cannot open it, and why; None = we can."""
         protocol, hint = self.lines.get("protocol"), self.lines.get("psk_hint")
-        if protocol is not None and protocol.value.startswith("http_api"):
+        if protocol is not None and values.word(protocol.value) == "http_api":
             return protocol, NO_HTTP
         if hint is not None and not ("certfile" in self.lines and "keyfile" in self.lines):
             return hint, NO_PSK
+        if "certfile" in self.lines and "keyfile" not in self.lines:
+            return self.lines["certfile"], NO_KEY
+        if self.by_certificate and "cafile" not in self.lines:
+            missing = self.lines.get("capath")
+            return (missing, DIRECTORY) if missing else (self.lines["require_certificate"], NO_AUTHORITIES)
         interface = self.lines.get("bind_interface")
         if interface is not None and not self._unix:
             if interface.value.lower() != LOOPBACK:
                 return interface, NO_ADDRESS
-            if self._host not in ("", self._loopback):
+            if self.host not in ("", self._loopback):
                 return interface, OTHER_ADDRESS
         return None
 
     @property
     def unnamed(self) -> Line | None:
         """The line by which Mosquitto wants the name of a certificate that it does not ask for, if there is one."""
-        if self.by_certificate or "certfile" not in self.lines or not self._true("use_identity_as_username"):
+        if self.by_certificate or "certfile" not in self.lines:
             return None
-        return self.lines["use_identity_as_username"]
+        return next((self.lines[each] for each in _NAMES if self._true(each)), None)
+
+    @property
+    def subject(self) -> Line | None:
+        """The line by which user names are the whole subjects of certificates, which Sluice does not take."""
+        if self.named_by_certificate or not (self.by_certificate and self._true("use_subject_as_username")):
+            return None
+        return self.lines["use_subject_as_username"]
 
     def about(self) -> list[Line]:
         """All lines about it."""
@@ -111,17 +131,17 @@ class Listener:
         bind, *sources = self._bind(local_only)
         section.put("name", _name(bind, taken))
         section.put("bind", bind, *sources)
-        if "bind_interface" in self.lines and "socket_domain" not in self.lines and not self._host:
+        if "bind_interface" in self.lines and "socket_domain" not in self.lines and not self.host:
             section.remarks.append(f"{self.lines['bind_interface']}: {INTERFACE}")
         if bind.startswith("0.0.0.0:") and "socket_domain" not in self.lines:
             section.remarks.append(IPV6.format(port=bind.rpartition(":")[2]))
         if "certfile" in self.lines:
             self._tls(section, path_of)
         else:
-            unused = ("cafile", "keyfile", "crlfile", "require_certificate", "use_identity_as_username", "tls_version")
+            unused = ("cafile", "keyfile", "crlfile", "require_certificate", *_NAMES, "tls_version")
             section.remarks += [f"{self.lines[each]}: there is no certfile" for each in unused if each in self.lines]
         protocol = self.lines.get("protocol")
-        if protocol is not None and protocol.value.startswith("websockets"):
+        if protocol is not None and values.word(protocol.value) == "websockets":
             section.section("websocket").put("path", "/mqtt", protocol)
             section.section("websocket").remarks.append(ANY_PATH)
             if self.origins:
@@ -142,24 +162,25 @@ class Listener:
             everywhere = self._loopback
         if self.made_by is None:
             port = self.lines.get("port")
-            host = self._host or ("127.0.0.1" if local_only and not self.used else everywhere)
-            bind = _joined(host, port.value if port else str(DEFAULT_PORT))
+            host = self.host or ("127.0.0.1" if local_only and not self.used else everywhere)
+            bind = _joined(host, _number(port) if port else str(DEFAULT_PORT))
             return [bind, *(map(str, sources) if sources else ["Mosquitto's default"])]
         if self._unix:
-            return [f"unix:{self._host}", str(self.made_by)]
-        return [_joined(self._host or everywhere, self.made_by.value.split()[0]), str(self.made_by), *map(str, sources)]
+            return [f"unix:{self.host}", str(self.made_by)]
+        return [_joined(self.host or everywhere, _number(self.made_by)), str(self.made_by), *map(str, sources)]
 
     @property
     def _unix(self) -> bool:
-        return self.made_by is not None and self.made_by.value.split()[0] == "0"
+        return self.made_by is not None and int(values.word(self.made_by.value)) == 0
 
     @property
-    def _host(self) -> str:
+    def host(self) -> str:
         """The address, or the path of a Unix socket, that the lines name; empty = none."""
         if self.made_by is None:
             address = self.lines.get("bind_address")
             return address.value if address else ""
-        rest = self.made_by.value.split()[1:]
+        rest = self.made_by.value.split(" ")[1:]
+        rest = [each for each in rest if each]
         return rest[0] if rest and not rest[0].startswith("#") else ""
 
     @property
@@ -178,10 +199,10 @@ class Listener:
                 tls.put(option, path_of(self.lines[option]), self.lines[option])
         version = self.lines.get("tls_version")
         if version is not None:
-            tls.put("minimum_version", _VERSIONS.get(version.value, "1.2"), version)
-            if version.value not in _VERSIONS:
+            tls.put("minimum_version", _VERSIONS.get(version.value.strip(), "1.2"), version)
+            if version.value.strip() not in _VERSIONS:
                 tls.remarks.append(f"{version}: Sluice has TLS 1.2 and 1.3")
-        about_clients = ("cafile", "crlfile", "require_certificate", "use_identity_as_username")
+        about_clients = ("cafile", "crlfile", "require_certificate", *_NAMES)
         if not self.by_certificate:
             tls.remarks += [
                 f"{self.lines[each]}: without require_certificate Mosquitto asks for no certificate"
@@ -197,6 +218,15 @@ class Listener:
         tls.put("require_client_certificate", True, self.lines["require_certificate"])
         if self.named_by_certificate:
             tls.put("username", "{cn}", self.lines["use_identity_as_username"])
+        used = ("use_identity_as_username" if self.named_by_certificate else "", self.subject)
+        for each in _NAMES:
+            line = self.lines.get(each)
+            if line is not None and each not in used and line not in used:
+                tls.remarks.append(f"{line}: it does not decide about the user name")
+
+
+def _number(line: Line) -> str:
+    return str(int(values.word(line.value)))
 
 
 def _joined(host: str, port: str) -> str:

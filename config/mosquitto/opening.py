@@ -30,7 +30,7 @@ OF_SECURITY: Final = {
 
 def opens(name: str, line: Line) -> bool:
     """Whether an option does: Mosquitto counts some options only with a value that is not the default."""
-    first = line.value.split(maxsplit=1)[0]
+    first = values.word(line.value)
     if name in _WITH_ANY_VALUE:
         return True
     if name in _WITH_TRUE:

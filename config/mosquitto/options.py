@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from config.mosquitto import values
+from config.mosquitto import plugins, values
 
 
 class Key(NamedTuple):
@@ -29,6 +29,35 @@ KEYS: Final = {
 }
 """Options of the whole broker that have one key."""
 
+_PATHS: Final = ("certfile", "keyfile", "cafile", "crlfile")
+CHECKED: Final[dict[str, values.Read]] = {
+    "allow_anonymous": values.boolean,
+    "listener_allow_anonymous": values.boolean,
+    "password_file": values.text,
+    "acl_file": values.text,
+    "port": values.whole(1, 65_535),
+    "bind_address": values.address,
+    "bind_interface": values.text,
+    "protocol": values.one_of("mqtt", "websockets", "http_api"),
+    "socket_domain": values.one_of("ipv4", "ipv6"),
+    "require_certificate": values.boolean,
+    "use_identity_as_username": values.boolean,
+    "use_subject_as_username": values.boolean,
+    "tls_version": values.one_of("tlsv1", "tlsv1.0", "tlsv1.1", "tlsv1.2", "tlsv1.3", of=values.line),
+    "max_connections": values.whole(),
+    "max_qos": values.whole(0, 2),
+    "max_topic_alias": values.whole(0, 65_535),
+    "enable_proxy_protocol": values.whole(1, 2),
+    "websockets_origin": values.text,
+} | dict.fromkeys(_PATHS, values.text)
+"""Options of listeners, and of who may connect, with what reads their values."""
+
+ONCE: Final = {
+    *(*_PATHS, "password_file", "acl_file", "bind_address", "bind_interface", "tls_version"),
+    *("persistence_location", "persistence_file"),
+}
+"""Options that Mosquitto takes once: it does not start with a second one."""
+
 DEFAULTS: Final = (
     Key("session", "max_inflight", lambda _: 20),
     Key("session", "mqueue_overflow", lambda _: "drop_newest"),
@@ -49,7 +78,6 @@ BRIDGES: Final = {
 }
 """Options of bridges, besides those that begin with `bridge_`."""
 
-_PLUGIN: Final = "plugins have no counterpart; Sluice has users, JWT, SCRAM and rules of its own"
 _PSK: Final = "TLS with pre-shared keys has no counterpart: use certificates"
 _ENGINE: Final = "engines of OpenSSL have no counterpart"
 _CIPHERS: Final = "Sluice takes secure ciphers by default; tls.ciphers can name those of TLS 1.2"
@@ -61,16 +89,16 @@ LEFT: Final = {
     "allow_zero_length_clientid": "Sluice always gives such clients a client id",
     "auto_id_prefix": "Sluice's client ids begin with auto-",
     "listener_auto_id_prefix": "Sluice's client ids begin with auto-",
-    "auth_plugin_deny_special_chars": _PLUGIN,
-    "auth_plugin": _PLUGIN,
-    "plugin": _PLUGIN,
-    "global_plugin": _PLUGIN,
-    "plugin_load": _PLUGIN,
-    "plugin_use": _PLUGIN,
+    "auth_plugin_deny_special_chars": plugins.PLUGIN,
+    "auth_plugin": plugins.PLUGIN,
+    "plugin": plugins.PLUGIN,
+    "global_plugin": plugins.PLUGIN,
+    "plugin_load": plugins.PLUGIN,
+    "plugin_use": plugins.PLUGIN,
     "autosave_interval": _SAVES,
     "autosave_on_changes": _SAVES,
     "check_retain_source": "Sluice checks retained messages by the rules of their receivers",
-    "clientid_prefixes": "write authorization.rules with client_ids",
+    "clientid_prefixes": f"write authorization.rules with client_ids; {plugins.CLOSED}",
     "connection_messages": "connections are logged at level debug",
     "enable_control_api": "Sluice has an admin API over HTTP (admin)",
     "global_max_clients": "mqtt.max_connections counts the connected ones; quotas have max_kept_sessions for each user",
@@ -94,7 +122,7 @@ LEFT: Final = {
 
 LEFT_OF_LISTENER: Final = {
     "accept_protocol_versions": "each listener takes MQTT 3.1.1 and 5.0",
-    "capath": "put the authorities into one file: cat DIR/*.pem > ca.pem, then tls.cafile",
+    "capath": "it is for certificates of clients, which are not asked for: a chain that it held has to be in certfile",
     "ciphers": _CIPHERS,
     "ciphers_tls1.3": _CIPHERS,
     "dhparamfile": _CIPHERS,
@@ -102,33 +130,48 @@ LEFT_OF_LISTENER: Final = {
     "http_dir": "Sluice serves no files",
     "max_topic_alias_broker": "mqtt.max_topic_alias_out is for all listeners, and up to the client",
     "mptcp": "Sluice takes TCP, which clients with Multipath TCP fall back to",
-    "mount_point": "Sluice does not change topics; rules with `listeners` can keep clients of a listener to some",
-    "proxy_protocol_v2_require_tls": "name the proxies in proxy_protocol.trusted, and have them require TLS",
+    "mount_point": "Sluice does not change topics; rules with `listeners` can keep clients of a listener to some; "
+    + plugins.CLOSED,
+    "proxy_protocol_v2_require_tls": "name the proxies in proxy_protocol.trusted, and have them require TLS; "
+    + plugins.CLOSED,
     "psk_hint": _PSK,
     "tls_engine": _ENGINE,
     "tls_engine_kpass_sha1": _ENGINE,
     "tls_keyform": _ENGINE,
-    "use_subject_as_username": "user names can be {cn}, {dns}, {email} or {uri} of a certificate (tls.username)",
-    "use_username_as_clientid": "write authorization.rules with client_ids and users",
+    "use_username_as_clientid": f"write authorization.rules with client_ids and users; {plugins.CLOSED}",
 }
 """Options of one listener without a counterpart."""
 
-_GUARDS: Final = {
-    *("auth_plugin", "plugin", "global_plugin", "plugin_load", "plugin_use", "psk_file", "psk_hint", "mount_point"),
-    "clientid_prefixes",
-}
-_GUARDS_IF_TRUE: Final = {
-    *("use_subject_as_username", "use_username_as_clientid", "proxy_protocol_v2_require_tls"),
-}
+SUBJECT: Final = (
+    "user names can be {cn}, {dns}, {email} or {uri} of a certificate (tls.username), not its subject; "
+    + plugins.CLOSED
+)
+
+OF_SECURITY: Final = {"plugin", "auth_plugin", "plugin_use"}
+OF_ALL: Final = {"global_plugin", "plugin_load", "clientid_prefixes"}
+OF_LISTENER: Final = {"mount_point", "use_username_as_clientid", "proxy_protocol_v2_require_tls"}
+"""Options without a counterpart that decide about access: with per_listener_settings on one listener, else on all; on
+all; and on one listener."""
+
+_TOLD: Final = {"psk_file", "psk_hint"}
 
 
 def guards(name: str, value: str) -> bool:
     """Whether an option without a counterpart decides about access."""
-    return name in _GUARDS or (name in _GUARDS_IF_TRUE and value.split(maxsplit=1)[0] in ("true", "1"))
+    if name in BOOLEANS:
+        return name in OF_LISTENER and values.boolean(value)
+    return name in OF_SECURITY | OF_ALL | OF_LISTENER | _TOLD
 
+
+BOOLEANS: Final = {
+    *("allow_zero_length_clientid", "auth_plugin_deny_special_chars", "autosave_on_changes", "check_retain_source"),
+    *("connection_messages", "log_timestamp", "set_tcp_nodelay", "upgrade_outgoing_qos", "use_username_as_clientid"),
+    *("disable_client_cert_date_checks", "enable_control_api", "mptcp", "proxy_protocol_v2_require_tls"),
+}
+"""Those without a counterpart that are true or false."""
 
 NEEDS_LISTENER: Final = {
-    *("accept_protocol_versions", "disable_client_cert_date_checks", "enable_proxy_protocol", "http_dir"),
+    *("accept_protocol_versions", "disable_client_cert_date_checks", "enable_proxy_protocol"),
     *("listener_allow_anonymous", "listener_auto_id_prefix", "max_topic_alias_broker", "mount_point"),
     *("proxy_protocol_v2_require_tls", "websockets_origin"),
 }

@@ -1,20 +1,40 @@
-"""Who may connect and what they may do, of all listeners and of each."""
+"""Who may connect and what they may do, of all listeners and of each.
+
+Where Mosquitto asks what Sluice does not have, a rule denies everything on the listener: never more than in Mosquitto.
+"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from config.imported.draft import Line, Section
-from config.mosquitto.lines import path_of
-from config.mosquitto.listener import CERTIFICATE_ALONE, Listener, Security
+from config.mosquitto import acl
+from config.mosquitto.listener import NO_NAMES, Listener, Security
+from config.mosquitto.paths import Paths
 
-NOBODY: Final = "Mosquitto lets nobody in: it has neither users nor allow_anonymous. `sluice user add` adds users"
-ONE_FILE: Final = "Sluice has one {option} for all listeners, the first"
+NOBODY: Final = "nobody is let in without a user name and password, and there are no users: `sluice user add` adds some"
+ONE_FILE: Final = "Sluice has one {option} for all listeners, the first; a rule denies everything on {name}"
 ALL_LISTENERS: Final = (
     "Mosquitto lets these users in on its listener, and nobody on {others}; Sluice does on all listeners, "
     "and a rule denies them everything on {others}"
 )
-NOBODY_THERE: Final = "Mosquitto lets nobody in on a listener without users and allow_anonymous"
+CLAIMED: Final = (
+    "without a password_file Mosquitto believes the user name that a client claims; here clients with one are denied, "
+    "until `sluice user add` gives it a password"
+)
+CERTIFICATE_ALONE: Final = (
+    "Mosquitto asks these clients for a user name and password too; here one who sends none is let in, and may do "
+    "nothing"
+)
+CERTIFICATE_ONLY: Final = (
+    "Mosquitto asks these clients for a user name and password too, which Sluice cannot; as the ACL file has lines for "
+    "clients without one, a rule denies everything on {name}"
+)
+DECIDED: Final = "Sluice does not have what decides there"
+NOBODY_THERE: Final = "no client may do anything there: Mosquitto lets nobody in, or asks what Sluice does not have"
+NAMED: Final = "a certificate alone is not enough there"
+FREE: Final = "listeners without an acl_file"
 
 Tell = Callable[[Line, str], None]
 """Says on the screen that access is not as it was, and why."""
@@ -22,99 +42,162 @@ Tell = Callable[[Line, str], None]
 _EVERYTHING: Final = ["#", "$SYS/#"]
 
 
-def put_permissions(
-    root: Section,
-    served: Sequence[tuple[Listener, Section]],
-    common: Security,
-    per_listener: bool,
-    local_only: bool,
-    users: Path,
-    tell: Tell,
-) -> bool:
-    """Set the keys, in `root` and in the sections of listeners. Returns whether a file without users is needed."""
-    own = [_of(listener, common, per_listener) for listener, _ in served]
-    anonymous = [each.anonymous(local_only) for each in own]
-    passwords = [each.lines.get("password_file") for each in own]
-    _put_file(root.section("authentication"), "password_file", passwords, tell)
-    _put_anonymous(root, served, common, own, anonymous)
-    for (listener, _), allowed in zip(served, anonymous, strict=True):
-        if listener.by_certificate and not listener.named_by_certificate and not allowed:
-            tell(listener.lines["require_certificate"], CERTIFICATE_ALONE)
-    has_users = "password_file" in root.section("authentication").keys
-    closed = [
-        not allowed and not listener.by_certificate for (listener, _), allowed in zip(served, anonymous, strict=True)
-    ]
-    file = next((line for line in passwords if line is not None), None)
-    names = [str(part.get("name")) for _, part in served]
-    strange = {
-        name
-        for name, line, shut in zip(names, passwords, closed, strict=True)
-        if shut and (line is None or file is None or path_of(line) != path_of(file))
-    }
-    nobody = [name for name, line in zip(names, passwords, strict=True) if name in strange and line is None]
-    if file is not None and nobody:
-        tell(file, ALL_LISTENERS.format(others=", ".join(nobody)))
-    _put_acl(root, names, own, strange, nobody if has_users else [], tell)
-    if has_users or not any(closed):
-        return False
-    root.section("authentication").put("password_file", str(users))
-    root.section("authentication").remarks.append(NOBODY)
-    return True
+@dataclass
+class _Door:
+    """One listener, and what holds for who comes in there."""
+
+    listener: Listener
+    section: Section
+    security: Security
+    anonymous: bool
+    denied: bool = False
+    """Whether a rule denies everything there."""
+    only_named: bool = False
+    """Whether who has no user name may do nothing there."""
+
+    @property
+    def name(self) -> str:
+        return str(self.section.get("name"))
+
+    @property
+    def asks(self) -> bool:
+        """Whether Mosquitto asks for user name and password there."""
+        return not self.anonymous and not self.listener.named_by_certificate
+
+    def file(self, option: str) -> Line | None:
+        """The line that names a file."""
+        return self.security.lines.get(option)
 
 
-def _of(listener: Listener, common: Security, per_listener: bool) -> Security:
-    """What holds for a listener."""
-    if per_listener:
-        return listener.security
-    return Security(common.lines | listener.security.lines)
+class Permissions:
+    """Takes over who may connect and what they may do."""
 
+    def __init__(self, root: Section, paths: Paths, tell: Tell) -> None:
+        self._root = root
+        self._paths = paths
+        self._tell = tell
 
-def _put_anonymous(
-    root: Section,
-    served: Sequence[tuple[Listener, Section]],
-    common: Security,
-    own: Sequence[Security],
-    anonymous: Sequence[bool],
-) -> None:
-    common_line = common.lines.get("allow_anonymous")
-    if common_line is not None and not any(each.lines.get("allow_anonymous") is common_line for each in own):
-        root.remarks.append(f"{common_line}: each listener says so itself")
-    sources = [each.lines.get("allow_anonymous", "Mosquitto's default") for each in own]
-    if len(set(anonymous)) == 1:
-        root.put("allow_anonymous", anonymous[0], *sources)
-        return
-    root.put("allow_anonymous", False)
-    for (_, section), source, allowed in zip(served, sources, anonymous, strict=True):
-        section.put("allow_anonymous", allowed, source)
+    def put(self, served: Sequence[tuple[Listener, Section, Security]], local_only: bool, users: Path) -> bool:
+        """Set the keys, in the root and in the sections of listeners. Returns whether a file without users is needed.
 
+        `served`: with what holds on each listener; `local_only`: Mosquitto listens on loopback only, and lets all in.
+        """
+        doors = [_Door(*each, each[2].anonymous(local_only)) for each in served]
+        for door in doors:
+            self._deny_what_is_guarded(door)
+        self._put_file("authentication", "password_file", doors)
+        self._put_file("authorization", "acl_file", doors)
+        authentication = self._root.section("authentication")
+        has_users = "password_file" in authentication.keys
+        self._deny_nobody(doors, has_users)
+        claimed = [self._claims(door) for door in doors]
+        for door in doors:
+            self._look_at_certificates(door)
+        self._put_anonymous(doors)
+        self._put_rules(doors)
+        closed = any(each.asks and not each.listener.by_certificate for each in doors)
+        if has_users or not (closed or any(claimed)):
+            return False
+        authentication.put("password_file", str(users))
+        authentication.remarks.append(NOBODY)
+        return True
 
-def _put_file(section: Section, option: str, lines: Sequence[Line | None], tell: Tell) -> None:
-    """The first file; others are told."""
-    given = [line for line in dict.fromkeys(lines) if line is not None]
-    if not given:
-        return
-    section.put(option, path_of(given[0]), given[0])
-    for line in given[1:]:
-        if path_of(line) != path_of(given[0]):
-            tell(line, ONE_FILE.format(option=option))
+    def _deny_what_is_guarded(self, door: _Door) -> None:
+        """Something that Sluice does not have decides there; the line itself is told where it is read."""
+        unnamed = door.listener.unnamed
+        if unnamed is not None:
+            self._tell(unnamed, NO_NAMES)
+        if unnamed is not None or door.listener.guards or door.security.guards:
+            self._deny(door)
 
+    def _deny(self, door: _Door) -> None:
+        door.denied = True
+        door.anonymous = False
 
-def _put_acl(
-    root: Section, names: Sequence[str], own: Sequence[Security], strange: set[str], denied: Sequence[str], tell: Tell
-) -> None:
-    """The rules. `strange`: listeners that let in none of the users that are taken over: without a file of rules those
-    may not do everything there; `denied`: those that let nobody in, while there are users."""
-    section = root.section("authorization")
-    lines = [each.lines.get("acl_file") for each in own]
-    _put_file(section, "acl_file", lines, tell)
-    if not denied and not any(lines):
-        return
-    free = [name for name, line in zip(names, lines, strict=True) if line is None and name not in strange]
-    rules = []
-    sources = []
-    for permit, listeners, source in (("deny", denied, NOBODY_THERE), ("allow", free, "listeners without an acl_file")):
-        if listeners:
-            rules.append({"permit": permit, "topics": _EVERYTHING, "listeners": listeners})
-            sources.append(source)
-    if rules:
-        section.put("rules", rules, *sources)
+    def _put_file(self, section: str, option: str, doors: Sequence[_Door]) -> None:
+        """The first file, of a listener where anything is allowed if there is one; no other one lets anybody in."""
+        lines = {door.name: door.file(option) for door in sorted(doors, key=lambda door: door.denied)}
+        given = list(dict.fromkeys(line for line in lines.values() if line is not None))
+        if not given:
+            return
+        path = self._paths.of(given[0])
+        self._root.section(section).put(option, path, given[0])
+        for door in doors:
+            line = door.file(option)
+            if line is not None and self._paths.of(line) != path:
+                self._tell(line, ONE_FILE.format(option=option, name=door.name))
+                self._deny(door)
+
+    def _deny_nobody(self, doors: Sequence[_Door], has_users: bool) -> None:
+        """On these listeners Mosquitto lets nobody in, but Sluice would: users of others, or by a certificate."""
+        shut = [door for door in doors if door.asks and door.file("password_file") is None and not door.denied]
+        if has_users and shut:
+            first = next(line for line in (door.file("password_file") for door in doors) if line is not None)
+            self._tell(first, ALL_LISTENERS.format(others=", ".join(door.name for door in shut)))
+        for door in shut:
+            door.denied = has_users or door.listener.by_certificate
+
+    def _claims(self, door: _Door) -> bool:
+        """Whether clients get rights there by a name that they only claim."""
+        line = door.file("acl_file")
+        if line is None or not door.anonymous or door.listener.named_by_certificate:
+            return False
+        if door.file("password_file") is not None or not acl.look(Path(self._paths.of(line))).names:
+            return False
+        self._tell(line, CLAIMED)
+        return True
+
+    def _look_at_certificates(self, door: _Door) -> None:
+        """Where a user name and password are asked for besides a certificate, a certificate alone gives no rights."""
+        if door.denied or not door.asks or not door.listener.by_certificate:
+            return
+        required = door.listener.lines["require_certificate"]
+        rules = door.file("acl_file")
+        door.only_named = rules is None
+        if rules is not None and acl.look(Path(self._paths.of(rules))).nameless:
+            self._tell(required, CERTIFICATE_ONLY.format(name=door.name))
+            self._deny(door)
+        else:
+            self._tell(required, CERTIFICATE_ALONE)
+
+    def _put_anonymous(self, doors: Sequence[_Door]) -> None:
+        sources = []
+        for door in doors:
+            source = str(door.file("allow_anonymous") or "Mosquitto's default")
+            sources.append(f"{source}: {DECIDED}" if door.denied else source)
+        if len({door.anonymous for door in doors}) == 1:
+            self._root.put("allow_anonymous", doors[0].anonymous, *sources)
+            return
+        self._root.put("allow_anonymous", False)
+        for door, source in zip(doors, sources, strict=True):
+            door.section.put("allow_anonymous", door.anonymous, source)
+
+    def _put_rules(self, doors: Sequence[_Door]) -> None:
+        """The rules before those of the ACL file."""
+        denied = [door.name for door in doors if door.denied]
+        named = [door.name for door in doors if door.only_named and not door.denied]
+        free = [
+            door.name
+            for door in doors
+            if door.file("acl_file") is None and not (door.denied or door.only_named or self._is_shut(door))
+        ]
+        if not denied and not named and "acl_file" not in self._root.section("authorization").keys:
+            return
+        rules: list[dict[str, object]] = []
+        sources = []
+        for permit, listeners, users, source in (
+            ("deny", denied, [], NOBODY_THERE),
+            ("allow", named, ["*"], NAMED),
+            ("allow", free, [], FREE),
+        ):
+            if listeners:
+                rules.append({"permit": permit, "topics": _EVERYTHING, "listeners": listeners})
+                rules[-1] |= {"users": users} if users else {}
+                sources.append(source)
+        if rules:
+            self._root.section("authorization").put("rules", rules, *sources)
+            self._root.section("authorization").put("default", "deny", "what no rule is about")
+
+    def _is_shut(self, door: _Door) -> bool:
+        """Whether nobody gets in who could do anything, so that no rule has to say so."""
+        return door.asks and door.file("password_file") is None

@@ -5,39 +5,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from config.imported.draft import Finding, Line, Section
-from config.mosquitto import options, values
-from config.mosquitto.lines import path_of
-from config.mosquitto.listener import NO_HTTP, NO_NAMES, Listener, Security
+from config.imported.draft import Finding, Line, Section, told
+from config.mosquitto import options, plugins, values
+from config.mosquitto.listener import MORE_AUTHORITIES, NO_HTTP, Listener, Security
 from config.mosquitto.opening import OF_SECURITY
-from config.mosquitto.permissions import put_permissions
+from config.mosquitto.paths import Paths
+from config.mosquitto.permissions import Permissions
 
-_PATHS: Final = ("certfile", "keyfile", "cafile", "crlfile")
-_CHECKED: Final[dict[str, values.Read]] = {
-    "allow_anonymous": values.boolean,
-    "listener_allow_anonymous": values.boolean,
-    "password_file": values.text,
-    "acl_file": values.text,
-    "port": values.whole(1, 65_535),
-    "bind_address": values.text,
-    "bind_interface": values.text,
-    "protocol": values.one_of("mqtt", "websockets", "http_api"),
-    "socket_domain": values.one_of("ipv4", "ipv6"),
-    "require_certificate": values.boolean,
-    "use_identity_as_username": values.boolean,
-    "tls_version": values.one_of("tlsv1", "tlsv1.0", "tlsv1.1", "tlsv1.2", "tlsv1.3"),
-    "max_connections": values.whole(),
-    "max_qos": values.whole(0, 2),
-    "max_topic_alias": values.whole(0, 65_535),
-    "enable_proxy_protocol": values.whole(1, 2),
-    "websockets_origin": values.text,
-} | dict.fromkeys(_PATHS, values.text)
-"""Options of listeners, and of who may connect, with what reads their values."""
-
+_REFUSED: Final = "Mosquitto does not start with these lines, so nothing is written. Mend or remove them:"
 _PER_LISTENER: Final = "Sluice has allow_anonymous for each listener; users and rules are those of all listeners"
 _REPLACED: Final = "a later line replaces it"
 _ONE_LIMIT: Final = "mqtt.max_connections is one limit for all listeners together; -1 is none"
 _PLUGIN_OPTIONS: Final = ("plugin_opt_", "auth_opt_")
+_TAB: Final = ": only spaces separate it from its value, not tabs"
+_PLUGIN_OPTION: Final = "it is for the plugin"
 _NOT_OPENED: Final = "it is about Mosquitto's default listener, which is not opened"
 _LEFT_OUT: Final = "it is about a listener that is left out"
 _RESIDENT: Final = (
@@ -58,12 +39,19 @@ class Translated:
     """A file of users that has to be made, without any: Mosquitto lets nobody in."""
     database: Path | None = None
     """Mosquitto's persistence file, if it has one."""
+    passed_over: Path | None = None
+    """Where that file would be if `persistence` were on."""
+    chains: Sequence[tuple[str, Line]] = ()
+    """Certificates whose chain may be in a cafile that is for nothing else, and the line that names that."""
 
 
-def translate(lines: Sequence[Line], found: Sequence[Finding], users: Path, journal: Path) -> Translated:
-    """Translate lines. `found`: what is known to be wrong already; `users`: where a file without users would be;
-    `journal`: a directory for the journal. Raises ValueError if nothing could be served."""
-    translation = _Translation(found, journal)
+def translate(
+    lines: Sequence[Line], found: Sequence[Finding], users: Path, journal: Path, paths: Paths | None = None
+) -> Translated:
+    """Translate lines. `found`: what is known about them already; `users`: where a file without users would be;
+    `journal`: a directory for the journal. Raises ValueError if Mosquitto would not start, or nothing could be served.
+    """
+    translation = _Translation(lines[0].file if lines else Path(), found, journal, paths or Paths())
     for line in lines:
         translation.take(line)
     return translation.end(users)
@@ -72,17 +60,25 @@ def translate(lines: Sequence[Line], found: Sequence[Finding], users: Path, jour
 class _Translation:
     """The state while lines are read."""
 
-    def __init__(self, found: Sequence[Finding], journal: Path) -> None:
+    def __init__(self, first: Path, found: Sequence[Finding], journal: Path, paths: Paths) -> None:
+        self._first = first
         self._journal = journal
+        self._paths = paths
         self._root = Section()
-        self._findings = list(found)
+        self._findings = [each for each in found if not each.wrong]
+        self._refused = [each for each in found if each.wrong]
         self._default = Listener()
         self._listeners: list[Listener] = []
         self._all = Security()
-        self._per_listener = False
+        self._per_listener: bool | None = None
+        self._secured = False
+        """Whether there was a line about who may connect or do what."""
         self._local_only = True
-        self._bridge = False
-        self._plugin = False
+        # Mosquitto begins anew with each file: with the default listener, and without a bridge or plugin.
+        self._file = first
+        self._latest: dict[Path, Listener] = {}
+        self._with_bridge: set[Path] = set()
+        self._with_plugin: set[Path] = set()
         self._persistence: dict[str, Line] = {}
         self._levels: list[tuple[str, Line]] = []
 
@@ -90,42 +86,58 @@ class _Translation:
 
     def take(self, line: Line) -> None:
         """Take one line over, or say why not."""
+        self._file = line.file
         try:
             self._take(line)
         except ValueError as error:
-            self._wrong(line, str(error))
+            self._refused.append(Finding(line, str(error), wrong=True))
 
     def _take(self, line: Line) -> None:
         name = "max_qos" if line.name == "maximum_qos" else line.name
+        self._secured = self._secured or name in OF_SECURITY or name == "auto_id_prefix"
         if name == "listener":
             self._add_listener(line)
-        elif name in _CHECKED:
-            _CHECKED[name](line.value)
+        elif name in options.CHECKED:
+            options.CHECKED[name](line.value)
             self._about_listener(name, line)
         elif name in options.KEYS:
             self._put_key(name, line)
         elif name in options.BRIDGES or name.startswith("bridge_"):
             self._about_bridge(name, line)
         elif name in options.LEFT_OF_LISTENER:
-            values.text(line.value)
             self._need_listener(name)
+            self._leave_out(name, line, options.LEFT_OF_LISTENER[name])
             self._current.lines[name] = line
-            self._left(line, options.LEFT_OF_LISTENER[name], options.guards(name, line.value))
         elif name in options.LEFT:
-            values.text(line.value)
-            self._plugin = self._plugin or "plugin" in name
+            if "plugin" in name:
+                self._with_plugin.add(self._file)
             if self._per_listener and name in OF_SECURITY:
                 self._current.security.lines[name] = line
-            self._left(line, options.LEFT[name], options.guards(name, line.value))
+            self._leave_out(name, line, plugins.text(line.value) if "plugin" in name else options.LEFT[name])
         elif name.startswith(_PLUGIN_OPTIONS):
             self._about_plugin(line)
         else:
             self._about_broker(name, line)
 
+    def _leave_out(self, name: str, line: Line, why: str) -> None:
+        """An option without a counterpart. What decides about access closes what it is about."""
+        values.boolean(line.value) if name in options.BOOLEANS else values.text(line.value)
+        guards = options.guards(name, line.value)
+        if guards and name in options.OF_LISTENER:
+            self._current.guards.append(line)
+        elif guards and name in options.OF_SECURITY and self._per_listener:
+            self._current.security.guards.append(line)
+        elif guards and name in options.OF_ALL | options.OF_SECURITY:
+            self._all.guards.append(line)
+        self._left(line, why, guards)
+
     def _about_broker(self, name: str, line: Line) -> None:
         """Options of the whole broker that need more than a key."""
         if name == "per_listener_settings":
-            self._per_listener = self._per_listener or values.boolean(line.value)
+            on = values.boolean(line.value)
+            if (on and self._secured) or self._per_listener not in (None, on):
+                raise ValueError("it has to be there once, above all lines about users and rules")
+            self._per_listener = on
             self._leave(line, _PER_LISTENER)
         elif name == "allow_duplicate_messages":
             each = values.boolean(line.value)
@@ -136,7 +148,7 @@ class _Translation:
             if limit:
                 self._root.remarks.append(f"{line}: {_RESIDENT}")
         elif name == "log_type":
-            level = options.LOG_LEVELS.get(values.text(line.value).split()[0])
+            level = options.LOG_LEVELS.get(values.word(line.value))
             if level is None:
                 raise ValueError(f"write one of {', '.join(options.LOG_LEVELS)}")
             self._levels.append((level, line))
@@ -150,7 +162,7 @@ class _Translation:
             values.text(line.value)
             self._set(self._persistence, _PERSISTENCE[name], line)
         else:
-            raise ValueError("Mosquitto has no such option")
+            raise ValueError("Mosquitto has no such option" + (_TAB if "\t" in name else ""))
 
     def _put_key(self, name: str, line: Line) -> None:
         key = options.KEYS[name]
@@ -160,12 +172,13 @@ class _Translation:
             self._root.section("mqtt").put("max_session_expiry_interval", value, line)
 
     def _add_listener(self, line: Line) -> None:
-        number, *rest = values.text(line.value).split()
-        port = values.whole(0, 65_535)(number)
-        if port == 0 and not rest:
+        port = values.whole(0, 65_535)(line.value)
+        added = Listener(line)
+        if port == 0 and not added.host:
             raise ValueError("a listener with port 0 needs the path of a Unix socket")
         self._local_only = False
-        self._listeners.append(Listener(line))
+        self._listeners.append(added)
+        self._latest[self._file] = added
 
     def _about_listener(self, name: str, line: Line) -> None:
         self._need_listener(name)
@@ -186,18 +199,21 @@ class _Translation:
     def _about_bridge(self, name: str, line: Line) -> None:
         if name == "connection":
             values.text(line.value)
-            self._bridge = True
-        if not self._bridge:
+            self._with_bridge.add(self._file)
+        if self._file not in self._with_bridge:
             raise ValueError("it needs a line `connection NAME` above it")
         self._leave(line, options.BRIDGE)
 
     def _about_plugin(self, line: Line) -> None:
-        if not self._plugin:
+        if self._file not in self._with_plugin:
             raise ValueError("it needs a line that names a plugin above it")
         if line.name in _PLUGIN_OPTIONS:
             raise ValueError("the name of the plugin's option is missing")
         values.text(line.value)
-        self._leave(line, options.LEFT["plugin"])
+        if line.name.endswith("_backends"):
+            self._leave(line, plugins.backends(line.value))
+        else:
+            self._leave(line, _PLUGIN_OPTION)
 
     def _need_listener(self, name: str) -> None:
         if name in options.NEEDS_LISTENER and not self._listeners:
@@ -206,13 +222,15 @@ class _Translation:
     def _set(self, lines: dict[str, Line], name: str, line: Line) -> None:
         """A later line replaces an earlier one."""
         if name in lines:
+            if name in options.ONCE or line.name in options.ONCE:
+                raise ValueError(f"Mosquitto takes it once: it is in line {lines[name].number} too")
             self._leave(lines[name], _REPLACED)
         lines[name] = line
 
     @property
     def _current(self) -> Listener:
-        """The listener that lines are about."""
-        return self._listeners[-1] if self._listeners else self._default
+        """The listener that lines of this file are about."""
+        return self._latest.get(self._file, self._default)
 
     def _leave(self, line: Line, why: str) -> None:
         self._left(line, why, False)
@@ -227,17 +245,22 @@ class _Translation:
 
     def end(self, users: Path) -> Translated:
         """Put together what the lines say."""
+        if self._refused:
+            raise ValueError("\n".join([_REFUSED, *map(str, self._refused)]))
         served = [each for each in self._opened() if self._is_served(each)]
         if not served:
             raise ValueError("no listener is left:\n" + "\n".join(map(str, self._findings)))
         self._put_defaults()
         taken: set[str] = set()
-        sections = [listener.section(self._local_only, path_of, taken) for listener in served]
-        parts = list(zip(served, sections, strict=True))
-        made = put_permissions(self._root, parts, self._all, self._per_listener, self._local_only, users, self._wrong)
-        for line in (each.unnamed for each in served):
-            if line is not None:
-                self._wrong(line, NO_NAMES)
+        sections = [listener.section(self._local_only, self._paths.of, taken) for listener in served]
+        for listener in served:
+            self._tell_of_names(listener)
+        secured = [_security(listener, self._all, bool(self._per_listener)) for listener in served]
+        everywhere = self._all.lines.get("allow_anonymous")
+        if everywhere is not None and not any(each.lines.get("allow_anonymous") is everywhere for each in secured):
+            self._leave(everywhere, "each listener says so itself")
+        permissions = Permissions(self._root, self._paths, self._wrong)
+        made = permissions.put(list(zip(served, sections, secured, strict=True)), self._local_only, users)
         self._put_common(served)
         database = self._put_persistence()
         ordered = Section()
@@ -246,8 +269,30 @@ class _Translation:
                 ordered.keys[key] = self._root.keys.pop(key)
         ordered.keys["listeners"] = sections
         ordered.keys |= self._root.keys
-        ordered.remarks = self._root.remarks + [str(each) for each in self._findings]
-        return Translated(ordered, self._findings, users if made else None, database)
+        ordered.remarks = self._root.remarks + told(self._findings)
+        on, where = database
+        return Translated(
+            ordered,
+            self._findings,
+            users if made else None,
+            where if on else None,
+            None if on else where,
+            [
+                (self._paths.of(each.lines["certfile"]), each.lines["cafile"])
+                for each in served
+                if not each.by_certificate and {"certfile", "cafile"} <= each.lines.keys()
+            ],
+        )
+
+    def _tell_of_names(self, listener: Listener) -> None:
+        """What certificates of clients decide, and Sluice cannot take over."""
+        if listener.subject is not None:
+            self._wrong(listener.subject, options.SUBJECT)
+            listener.guards.append(listener.subject)
+        more = listener.lines.get("capath")
+        if listener.by_certificate and more is not None:
+            self._findings = [each for each in self._findings if each.line is not more]
+            self._wrong(more, MORE_AUTHORITIES)
 
     def _opened(self) -> list[Listener]:
         """The listeners that Mosquitto opens."""
@@ -307,22 +352,31 @@ class _Translation:
             text = f"{option} differs between listeners: {key} is the largest, for all of them"
             self._root.section("mqtt").remarks.append(text)
 
-    def _put_persistence(self) -> Path | None:
-        """Where Mosquitto's persistence file is; None = it has none."""
-        on = self._persistence.get("on")
-        if on is not None and values.boolean(on.value):
+    def _put_persistence(self) -> tuple[bool, Path]:
+        """Whether Mosquitto has a persistence file, and where it is."""
+        line, location = self._persistence.get("on"), self._persistence.get("location")
+        file = self._persistence.get("file")
+        on = line is not None and values.boolean(line.value)
+        if on:
             self._root.section("persistence").put("directory", str(self._journal), *self._persistence.values())
-            location, file = self._persistence.get("location"), self._persistence.get("file")
-            name = _DATABASE if file is None else file.value
-            # Without a location it is in Mosquitto's working directory, which is looked for as that of other files.
-            if location is None:
-                return Path(path_of(replace(on, value=name)))
-            return Path(path_of(location)) / name
-        for line in self._persistence.values():
-            self._leave(line, "persistence is off")
-        return None
+        else:
+            for each in self._persistence.values():
+                self._leave(each, "persistence is off")
+        name = _DATABASE if file is None else file.value
+        if location is not None:
+            return on, Path(self._paths.of(location)) / name
+        # It is in Mosquitto's working directory, which is looked for as that of other files.
+        return on, Path(self._paths.of(replace(line or Line(self._first, 0, ""), value=name)))
 
 
 def _limit(listener: Listener) -> int:
     line = listener.lines.get("max_connections")
     return values.whole()(line.value) if line is not None else 0
+
+
+def _security(listener: Listener, common: Security, per_listener: bool) -> Security:
+    """What holds for a listener: what is about it, or what is about all."""
+    own = listener.security
+    if per_listener:
+        return Security(own.lines, own.guards + common.guards)
+    return Security(common.lines | own.lines, common.guards)

@@ -20,27 +20,41 @@ SMALLEST_PACKET: Final = 256
 Read = Callable[[str], object]
 
 
+def line(value: str) -> str:
+    """The whole value, for options of which Mosquitto reads the rest of the line. Raises ValueError if it is empty."""
+    return text(value).strip()
+
+
+def word(value: str) -> str:
+    """The first word of a value, all that Mosquitto reads of most: what follows may be a comment.
+
+    Paths, names and addresses are the whole rest of the line. Raises ValueError if there is none.
+    """
+    return text(value).split(" ", 1)[0]
+
+
 def text(value: str) -> str:
     """A text that is not empty. Raises ValueError."""
-    if not value:
+    if not value.strip():
         raise ValueError("there is no value")
     return value
 
 
 def boolean(value: str) -> bool:
     """True or false. Raises ValueError."""
-    if value not in ("true", "false", "1", "0"):
-        raise ValueError(f"found {value!r:.50}: write true or false" if value else "there is no value")
-    return value in ("true", "1")
+    first = word(value)
+    if first not in ("true", "false", "1", "0"):
+        raise ValueError(f"found {first!r:.50}: write true or false")
+    return first in ("true", "1")
 
 
 def whole(least: int | None = None, most: int = 2**31 - 1) -> Callable[[str], int]:
     """Reads a whole number within bounds. The reader raises ValueError."""
 
     def read(value: str) -> int:
-        first = value.split(maxsplit=1)[0] if value else ""
+        first = word(value)
         if not _WHOLE.fullmatch(first):
-            raise ValueError(f"found {first!r:.50}: write a whole number" if first else "there is no value")
+            raise ValueError(f"found {first!r:.50}: write a whole number")
         number = int(first)
         if number > most or (least is not None and number < least):
             bounds = f"at most {most}" if least is None else f"from {least} to {most}"
@@ -50,16 +64,23 @@ def whole(least: int | None = None, most: int = 2**31 - 1) -> Callable[[str], in
     return read
 
 
-def one_of(*choices: str) -> Callable[[str], str]:
-    """Reads one of these words. The reader raises ValueError."""
+def one_of(*choices: str, of: Callable[[str], str] = word) -> Callable[[str], str]:
+    """Reads one of these words; `of`: what is read of the value. The reader raises ValueError."""
 
     def read(value: str) -> str:
-        first = text(value).split(maxsplit=1)[0]
+        first = of(value)
         if first not in choices:
             raise ValueError(f"found {first!r:.50}: write {' or '.join(choices)}")
         return first
 
     return read
+
+
+def address(value: str) -> str:
+    """A host name or an IP address. Raises ValueError: Mosquitto takes the whole line as one."""
+    if " " in text(value):
+        raise ValueError(f"found {value!r:.50}: write an address, with nothing behind it")
+    return value
 
 
 def count_or_none(value: str) -> object:
@@ -82,7 +103,7 @@ def size_or_none(value: str) -> object:
 
 def expiration(value: str) -> str:
     """How long a session lasts: a number with s, h, d, w, m (30 days) or y. Raises ValueError."""
-    match = _EXPIRATION.fullmatch(text(value).split(maxsplit=1)[0])
+    match = _EXPIRATION.fullmatch(word(value))
     if match is None or int(match[1]) == 0:
         raise ValueError(f"found {value!r:.50}: write a number with h, d, w, m or y, such as 2m")
     seconds = int(match[1]) * _SECONDS[match[2]]

@@ -1,7 +1,7 @@
 """Configurations with the options and values of Mosquitto's own examples and tests, by what they are about.
 
 PORT, OTHER and FOLDER stand for two ports and a directory; SOUND import without a word about a mistake, GUARDED with
-one for each line that decides about access.
+one for each line that decides about access, WRONG not at all.
 """
 
 from typing import Final
@@ -41,8 +41,8 @@ SOUND: Final = {
     "message size": f"{_OPEN}\nmessage_size_limit 1",
     "retain off": f"{_OPEN}\nretain_available false",
     "retain source": "per_listener_settings true\ncheck_retain_source true\nlistener PORT\nallow_anonymous true\n"
-    "acl_file FOLDER/acl\npersistence true\npersistence_file retain.db\nlistener OTHER\nallow_anonymous true",
-    "retain source, one": f"{_OPEN}\nacl_file FOLDER/acl\ncheck_retain_source false",
+    f"{_FILES}\npersistence true\npersistence_file retain.db\nlistener OTHER\nallow_anonymous true",
+    "retain source, one": f"{_OPEN}\n{_FILES}\ncheck_retain_source false",
     "retain expiry": f"{_OPEN}\nretain_expiry_interval 1",
     "upgrade": f"{_OPEN}\nupgrade_outgoing_qos true",
     "duplicates": f"{_OPEN}\nallow_duplicate_messages false",
@@ -106,8 +106,19 @@ GUARDED: Final = {
     "client id prefixes": (f"{_OPEN}\nclientid_prefixes test-", ["clientid_prefixes"]),
     "subjects": (
         f"{_LISTEN}\n{_TLS}\nrequire_certificate true\nuse_subject_as_username true",
-        ["require_certificate", "use_subject_as_username"],
+        ["use_subject_as_username"],
     ),
+    "names that are claimed": (f"{_OPEN}\nacl_file FOLDER/acl", ["acl_file"]),
+    "certificate and password": (
+        f"{_LISTEN}\n{_TLS}\nrequire_certificate true\npassword_file FOLDER/passwords",
+        ["require_certificate"],
+    ),
+    "authorities in a directory": (
+        f"{_OPEN}\nlistener OTHER\n{_TLS.replace('cafile FOLDER/ca.pem', 'capath FOLDER')}\nrequire_certificate true",
+        ["capath"],
+    ),
+    "more authorities": (f"{_OPEN}\n{_TLS}\nrequire_certificate true\ncapath FOLDER", ["capath"]),
+    "certificate without key": (f"{_OPEN}\nlistener OTHER\ncertfile FOLDER/server.pem", ["certfile"]),
     "names without certificates": (f"{_OPEN}\n{_TLS}\nuse_identity_as_username true", ["use_identity_as_username"]),
     "interface": (f"{_OPEN}\nlistener OTHER\nbind_interface none0", ["bind_interface"]),
     "address and interface": (f"{_OPEN}\nlistener OTHER 192.0.2.1\nbind_interface lo", ["bind_interface"]),
@@ -138,6 +149,13 @@ WRONG: Final = {
     "listener 70000": "65535",
     "listener word": "whole number",
     "mount_point test/": "listener PORT",
+    "  # indented": "no such option",
+    "allow_anonymous\ttrue": "spaces",
+    "require_certificate yes": "true or false",
+    "bind_address 127.0.0.1 # local": "nothing behind it",
+    "tls_version tlsv1.3 # best": "tlsv1.3",
+    "cafile a\ncafile b": "takes it once",
+    "allow_anonymous true\nper_listener_settings true": "above all lines",
     "protocol": "no value",
     "protocol test": "mqtt or websockets",
     "plugin_opt_x string": "names a plugin",

@@ -1,5 +1,6 @@
 """`sluice import mosquitto`: what it takes over, what it says about the rest, and what it never does."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -72,10 +73,10 @@ def test_what_decides_about_access(folder: Path, tmp_path: Path, about: str) -> 
     output = tmp_path / "sluice.yaml"
     status, _, err = import_from(file, "--output", output)
     assert status == 1
-    assert sorted(line.split()[1].rstrip(":") for line in err.splitlines()) == sorted(told)
+    assert sorted(re.findall(rf"^ *{file}:[0-9]+ ([a-z0-9_]+)", err, re.MULTILINE)) == sorted(told)
     assert passed_over(file, output) == []
     ports = [str(each.bind) for each in config.load(output, environ={}).config.listeners]
-    left_out = {"PSK", "interface", "address and interface"}
+    left_out = {"PSK", "interface", "address and interface", "authorities in a directory", "certificate without key"}
     assert any("1884" in port for port in ports) == ("OTHER" in text and about not in left_out)
 
 
@@ -104,16 +105,14 @@ def test_there_are_fifty() -> None:
 
 @pytest.mark.parametrize("line", WRONG)
 def test_wrong_lines(tmp_path: Path, line: str) -> None:
-    """A line that is unknown or malformed is named with file and line and what is wrong; the rest is taken over."""
+    """With a line that Mosquitto does not take nothing is written; it is named with file and line and what is wrong."""
     file = tmp_path / "mosquitto.conf"
     file.write_text(f"max_queued_messages 7\n{line}\n")
     status, _, err = import_from(file, "-o", tmp_path / "sluice.yaml")
-    (told,) = err.splitlines()
-    assert (status, told.startswith(f"{file}:2 "), told.isprintable()) == (1, True, True)
+    told, place = err.splitlines()[1], f"{file}:{2 + line.count(chr(10))} "
+    assert (status, told.startswith(place), told.isprintable()) == (2, True, True)
     assert WRONG[line] in told
-    assert config.check(tmp_path / "sluice.yaml") == []
-    assert yaml.safe_load((tmp_path / "sluice.yaml").read_text())["session"]["max_mqueue_len"] == 7
-    assert WRONG[line] in (tmp_path / "sluice.yaml").read_text()
+    assert [each.name for each in tmp_path.iterdir()] == ["mosquitto.conf"]
 
 
 def test_directory_with_includes(tmp_path: Path) -> None:
@@ -121,17 +120,16 @@ def test_directory_with_includes(tmp_path: Path) -> None:
     for name, text in (
         ("mosquitto.conf", "sys_interval 1\ninclude_dir conf.d"),
         ("conf.d/b.conf", "max_keepalive 20"),
-        ("conf.d/A.conf", "max_keepalive 10\nsurprise"),
+        ("conf.d/A.conf", "max_keepalive 10"),
         ("conf.d/a.conf", "max_keepalive 15\ninclude_dir /etc"),
         ("conf.d/c.txt", "max_keepalive 1"),
     ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     output = tmp_path / "sluice.yaml"
-    status, _, err = import_from(tmp_path, "-o", output)
-    assert (status, len(err.splitlines())) == (1, 2)
-    assert f"{tmp_path}/conf.d/A.conf:2 surprise: Mosquitto has no such option" in err
-    assert f"{tmp_path}/conf.d/a.conf:2 include_dir /etc: Mosquitto reads it in the first file only" in err
+    status, out, err = import_from(tmp_path, "-o", output)
+    assert (status, err) == (0, "")
+    assert f"{tmp_path}/conf.d/a.conf:2 include_dir /etc: Mosquitto reads it in the first file only" in out
     mqtt = yaml.safe_load(output.read_text())["mqtt"]
     assert (mqtt["server_keep_alive"], mqtt["sys_interval"]) == ("20s", "1s")
 
@@ -176,7 +174,7 @@ def test_files_that_cannot_be_used(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "passwords").write_text(f"ann:{HASH}\nben:plain\n")
     (tmp_path / "acl").write_text("topic read a/#\ntopic sing b/#\n")
     file = tmp_path / "mosquitto.conf"
-    file.write_text("listener 8883\ncertfile gone.pem\npassword_file passwords\nacl_file acl\n")
+    file.write_text("listener 8883\ncertfile gone.pem\nkeyfile gone.key\npassword_file passwords\nacl_file acl\n")
     status, _, err = import_from(file, "-o", tmp_path / "sluice.yaml")
     assert status == 1
     assert f"{file}:2 certfile gone.pem: there is no file" in err

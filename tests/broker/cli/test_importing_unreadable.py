@@ -53,24 +53,27 @@ def test_long_values(tmp_path: Path) -> None:
     assert LONG not in err + output.read_text()
 
 
-@pytest.mark.parametrize("option", ["password_file", "acl_file", "certfile"])
+@pytest.mark.parametrize("option", ["password_file", "acl_file", "keyfile"])
 @pytest.mark.parametrize("value", ["CLOSED/file", LONG])
 def test_files_of_mosquitto(closed: Path, option: str, value: str) -> None:
     """A file in a closed folder, or with a name that is too long, is named once; the rest is taken over."""
     file, output = closed.with_name("mosquitto.conf"), closed.with_name("sluice.yaml")
-    file.write_text(f"listener 1884\n{option} {value}\n".replace("CLOSED", str(closed)))
+    server = closed.with_name("server.pem")
+    server.write_text("-----BEGIN CERTIFICATE-----\n")
+    certificate = f"certfile {server}\n" if option == "keyfile" else ""
+    file.write_text(f"listener 1884\n{option} {value}\n{certificate}".replace("CLOSED", str(closed)))
     status, err = import_from("mosquitto", file, "-o", output)
     assert (status, output.exists()) == (1, True)
     assert [f"{file}:2 {option} " in line and "cannot be read" in line for line in err.splitlines()] == [True]
 
 
 def test_include_dir(closed: Path) -> None:
-    """An include_dir that may not be read is told, as what it sets may be about access."""
+    """Without an include_dir that may not be read nothing is written, as what it sets may be about access."""
     file, output = closed.with_name("mosquitto.conf"), closed.with_name("sluice.yaml")
     file.write_text(f"listener 1884\ninclude_dir {closed}\ninclude_dir {closed}/conf.d\n")
     status, err = import_from("mosquitto", file, "-o", output)
-    assert (status, output.exists()) == (1, True)
-    assert [line.endswith("Permission denied") for line in err.splitlines()] == [True, True]
+    assert (status, output.exists()) == (2, False)
+    assert [line.endswith("Permission denied") for line in err.splitlines()] == [False, True, True]
 
 
 @pytest.mark.parametrize("broker", ["mosquitto", "emqx"])

@@ -1,0 +1,43 @@
+"""The chain of a server certificate that Mosquitto takes from a cafile: OpenSSL completes it from there."""
+
+import ssl
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from config import imported, mosquitto
+
+INCOMPLETE: Final = (
+    "Mosquitto sends intermediate certificates from it with the server's, and Sluice only what is in certfile: "
+    "clients may not trust it. Write them into one file, cat {certfile} INTERMEDIATES > chain.pem, and name that as "
+    "tls.certfile"
+)
+
+
+def missing(chains: Sequence[tuple[str, imported.Line]], paths: mosquitto.Paths) -> Iterator[str]:
+    """What has to be said about certificates and the lines `cafile` that are for nothing but their chain."""
+    for certfile, line in chains:
+        if _intermediates(paths.of(line)) - _authorities(certfile):
+            yield f"{line}: {INCOMPLETE.format(certfile=certfile)}"
+
+
+def _intermediates(path: str) -> set[bytes]:
+    """The authorities in a file that another one vouches for."""
+    context = _loaded(path)
+    found = zip(context.get_ca_certs(), context.get_ca_certs(binary_form=True), strict=True)
+    return {data for names, data in found if names["subject"] != names["issuer"]}
+
+
+def _authorities(path: str) -> set[bytes]:
+    return set(_loaded(path).get_ca_certs(binary_form=True))
+
+
+def _loaded(path: str) -> ssl.SSLContext:
+    """A context with the authorities of a file; without any if it cannot be read, which is told elsewhere."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if Path(path).is_file():
+            context.load_verify_locations(cafile=path)
+    except (OSError, ValueError):
+        pass
+    return context
