@@ -60,6 +60,8 @@ class Sums:
         self.publish_discarded = 0
         self.drops: dict[str, int] = {}
         """By reason and QoS, such as `dropped_queue_full_qos1`."""
+        self.drops_away: dict[str, int] = {}
+        """Those of sessions whose clients were not connected."""
         self.wait_qos0: Distribution = [0] * BUCKETS
         self.wait_qos1: Distribution = [0] * BUCKETS
         self.wait_qos2: Distribution = [0] * BUCKETS
@@ -91,6 +93,9 @@ class Sums:
         drops = counters.drops
         if drops is not None:
             _merge_drops(self.drops, drops)
+            away = counters.drops_away
+            if away is not None:
+                _merge_drops(self.drops_away, away)
         self.received_qos0 += counters.received_qos0
         self.received_qos1 += counters.received_qos1
         self.received_qos2 += counters.received_qos2
@@ -136,6 +141,7 @@ class Sums:
     def include(self, other: "Sums") -> None:
         """Add other sums."""
         _merge_drops(self.drops, other.drops)
+        _merge_drops(self.drops_away, other.drops_away)
         self.received_qos0 += other.received_qos0
         self.received_qos1 += other.received_qos1
         self.received_qos2 += other.received_qos2

@@ -64,7 +64,7 @@ class Priority(Model):
 class SlowConsumer(Model):
     """FC-14: when a session is a slow consumer, and what happens then."""
 
-    threshold: Annotated[float | None, BeforeValidator(_threshold)] = None
+    threshold: Annotated[float | None, BeforeValidator(_threshold)] = 0.5
     """FC-14: a session with a backlog that acknowledges or drains fewer messages a second is slow. None = off."""
     check_period: FiniteDuration = Field(default=5.0, ge=1)
     """FC-14: seconds over which that is measured."""

@@ -14,10 +14,9 @@ from session.mqueue import MQueue
 from session.uncommon_counts import NOTHING, UncommonCounts
 from session.window import Window
 
-_DROP_COLUMNS: Final = {
-    reason: [f"dropped_{reason}_qos{qos}" for qos in range(3)]
-    for reason in ("queue_full", "expired", "offline_qos0", "session_ended", "too_large", "not_permitted")
-}
+DROP_REASONS: Final = ("queue_full", "expired", "offline_qos0", "session_ended", "too_large", "not_permitted")
+
+_DROP_COLUMNS: Final = {reason: [f"dropped_{reason}_qos{qos}" for qos in range(3)] for reason in DROP_REASONS}
 
 
 @mypyc_attr(acyclic=True)
@@ -60,6 +59,10 @@ class Counters:
         """To be read; `begin_uncommon` returns what may be changed."""
         self.drops: dict[str, int] | None = None
         """Counts by column name, `dropped_<reason>_qos<n>`; None until the first drop: most sessions have none."""
+        self.drops_away: dict[str, int] | None = None
+        """Those of `drops` that happened while no client was connected."""
+        self.away = False
+        """Whether the session waits for its client; a group never does."""
 
     def begin_uncommon(self) -> UncommonCounts:
         """The uncommon counts, to be changed."""
@@ -125,6 +128,11 @@ class Counters:
             drops = self.drops = {}
         column = _DROP_COLUMNS[reason][qos]
         drops[column] = drops.get(column, 0) + 1
+        if self.away:
+            away = self.drops_away
+            if away is None:
+                away = self.drops_away = {}
+            away[column] = away.get(column, 0) + 1
 
     def count_acknowledged(self, qos: i64, sent_at: i64, now: i64) -> None:
         """Count one delivery that the client has completed, and the time since it was first sent."""

@@ -42,7 +42,7 @@ class Limits:
         consumer_window_size: int = UNBOUNDED,
         consumer_max_rate: int = 0,
         priorities: "Priorities | None" = None,
-        slow_threshold: float = 0.0,
+        slow_threshold: float = 0.5,
         slow_check_period: int = 5_000_000,
         slow_disconnect: bool = False,
         stalled_window: int = 60_000_000,

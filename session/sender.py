@@ -41,6 +41,7 @@ class Sender:
         """Whether the transport buffer is above its high-water mark, until it is below the low one."""
         self._sets_retry = False  # whether the next delivery sets a timer for `retry`
         self.counters = Counters(now)
+        self.counters.away = True
         self.outbox = Outbox()
         self.window = Window()
         self.throttle = new_throttle(limits, now)
@@ -302,6 +303,7 @@ class Sender:
     def _set_connected(self, connected: bool, now: int) -> None:
         if connected != self.connected:
             self.connected = connected
+            self.counters.away = not connected
             self._connected_us = self._connected_us - now if connected else self._connected_us + now
 
     def end(self, now: int) -> None:

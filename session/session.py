@@ -204,6 +204,7 @@ class Session:
         sender = self.sender
         counters = sender.counters
         following = sender.counters = Counters(interval_end or now)
+        following.away = counters.away
         counters.end_interval(following, sender.window, outbound.mqueue, outbound.mailbox.waiting())
         sender.end_interval(counters, now, following.interval_start)
         uncommon = counters.begin_uncommon()

@@ -6,7 +6,7 @@ Names and units follow Prometheus's conventions. `listener` is that of a session
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -26,6 +26,7 @@ from broker.runtime.clock import SECOND
 from broker.telemetry.slices import Slices
 from broker.telemetry.totals_walk import TotalsSnapshot, TotalsWalk
 from protocol import reason_codes
+from session.counters import DROP_REASONS
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -272,12 +273,16 @@ def _counter(counter: _Counter, snapshot: TotalsSnapshot) -> Metric:
 
 
 def _dropped(snapshot: TotalsSnapshot) -> Metric:
-    labels = ("listener", "reason", "qos")
-    family = CounterMetricFamily("sluice_deliveries_dropped", "Deliveries given up (FC-5).", labels=labels)
+    labels = ("listener", "reason", "qos", "connected")
+    text = "Deliveries given up (FC-5), of sessions whose client was connected then, or away."
+    family = CounterMetricFamily("sluice_deliveries_dropped", text, labels=labels)
     for listener, each in snapshot.listeners.items():
-        for column, count in sorted(each.sums.drops.items()):
-            reason, _, qos = column.removeprefix("dropped_").rpartition("_qos")
-            family.add_metric((listener, reason, qos), count)
+        sums = each.sums
+        for reason, qos in product(DROP_REASONS, _QOS):  # also those that are 0: `rate` does not see a first value
+            column = f"dropped_{reason}_qos{qos}"
+            away = sums.drops_away.get(column, 0)
+            family.add_metric((listener, reason, qos, "true"), sums.drops.get(column, 0) - away)
+            family.add_metric((listener, reason, qos, "false"), away)
     return family
 
 

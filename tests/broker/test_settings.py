@@ -46,11 +46,14 @@ def test_slow_consumers() -> None:
     )
     assert (slow.slow_threshold, slow.slow_check_period, slow.slow_disconnect) == (0.5, 2_000_000, True)
     assert slow.stalled_window == 0
+    assert (limits().slow_threshold, limits(slow_consumer={"threshold": None}).slow_threshold) == (0.5, 0.0)
     assert limits(stalled_window="90s").stalled_window == 90_000_000
 
 
-@pytest.mark.parametrize(("threshold", "rate", "applied"), [(1_000, 20, 10), (5, 20, 5), (1_000, -1, 1_000)])
-def test_a_rate_limit_lowers_the_threshold(threshold: int, rate: int, applied: int) -> None:
+@pytest.mark.parametrize(
+    ("threshold", "rate", "applied"), [(1_000, 20, 10), (5, 20, 5), (1_000, -1, 1_000), (0.5, 1, 0.5), (2, 1, 0.5)]
+)
+def test_a_rate_limit_lowers_the_threshold(threshold: float, rate: int, applied: float) -> None:
     """FC-14: with `consumer_max_rate` a client is slow only below half of that rate."""
     slow = limits(slow_consumer={"threshold": threshold}, consumer_max_rate=rate)
     assert slow.slow_threshold == applied

@@ -48,7 +48,7 @@ def test_session_defaults_are_flow_controls() -> None:
         "retry_interval": 30.0,
         "consumer_window_size": -1,
         "consumer_max_rate": 0,
-        "slow_consumer": {"threshold": None, "check_period": 5.0, "policy": "notify"},
+        "slow_consumer": {"threshold": 0.5, "check_period": 5.0, "policy": "notify"},
         "stalled_window": 60.0,
         "overflow_patience": 5.0,
         "receive_maximum": 65_535,

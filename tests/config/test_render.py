@@ -52,7 +52,7 @@ def test_limits_of_flow_control(path: Path) -> None:
     assert shown["consumer_window_size: 0B"] == f"{path}:1"
     assert shown["consumer_max_rate: infinity"] == "default"
     assert shown["stalled_window: 1m"] == "default"
-    assert shown["threshold: null"] == "default"
+    assert shown["threshold: 0.5"] == "default"
     assert shown["- match: a/#"] == f"{path}:2"
     assert shown["max_size_bytes: 2KiB"] == f"{path}:2"
     assert shown["reject_threshold_bytes: infinity"] == "default"

@@ -18,9 +18,11 @@ COLUMNS: Final = sorted(
     name
     for counts in (Counters(0), UncommonCounts())
     for name in dir(counts)
-    if not name.startswith("_") and isinstance(getattr(counts, name), int) and name != "dropped_queue_full"
+    if not name.startswith("_")
+    and isinstance(getattr(counts, name), int)
+    and name not in {"dropped_queue_full", "away"}
 )
-"""Everything that is counted, so that nothing new is forgotten here; but for a sum of what `drops` says."""
+"""Everything that is counted, so that nothing new is forgotten; but for a sum of what `drops` says, and a state."""
 GAUGES: Final = {
     "window_len", "window_max", "window_limit", "window_bytes", "mqueue_len", "mqueue_bytes", "awaiting_rel_len",
     "waiting_qos0", "waiting_qos1", "waiting_qos2", *TIMES,
@@ -38,6 +40,7 @@ def compare(model: Model, real: Real) -> None:
     session = real.session
     outbound = real.outbound
     _agree("connected", model.connected, outbound.sender.connected)
+    _agree("away", not model.connected, outbound.sender.counters.away)
     _agree("congested", model.congested, outbound.sender.congested)
     _agree("reports", model.reports, real.reports)
     entries = [

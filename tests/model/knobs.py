@@ -27,7 +27,7 @@ class Knobs:
     consumer_max_rate: int = 0
     """0 = none."""
     mqueue_priorities: tuple[tuple[str, int], ...] = ()
-    slow_threshold: float = 0.0
+    slow_threshold: float = 0.5
     """0 = nobody is slow."""
     slow_check_period: int = 5 * SECOND
     slow_disconnect: bool = False

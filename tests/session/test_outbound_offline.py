@@ -32,6 +32,24 @@ def test_unstored_qos0_is_counted() -> None:
     assert counters.drops == {"dropped_offline_qos0_qos0": 2}
 
 
+def test_drops_of_clients_that_are_away() -> None:
+    """FC-5: what is dropped while the client is away is counted apart too, also after an interval has ended."""
+    peer = Peer(Limits(max_mqueue_len=1, max_inflight=1, overflow_patience=0))
+    peer.deliver("in the window", "waits", "drops it", qos=1)
+    peer.disconnect()
+    peer.deliver("away", qos=1)
+    first = peer.take_counters()
+    peer.deliver("away", "away", qos=1)
+    second = peer.take_counters()
+    peer.connect()
+    peer.deliver("back", qos=1)
+    third = peer.take_counters()
+
+    assert [each.drops for each in (first, second, third)] == [{"dropped_queue_full_qos1": n} for n in (2, 2, 1)]
+    away = [each.drops_away for each in (first, second, third)]
+    assert away == [{"dropped_queue_full_qos1": 1}, {"dropped_queue_full_qos1": 2}, None]
+
+
 @pytest.mark.parametrize("store", [True, False])
 def test_mailbox_at_the_disconnect(store: bool) -> None:
     """FC-7, FC-9: deliveries in the mailbox at a disconnect are stored in order, as later ones are."""

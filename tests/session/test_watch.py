@@ -2,6 +2,7 @@
 
 import pytest
 
+from config.models import Config
 from protocol import reason_codes
 from session.limits import Limits
 from session.watch import SLOW, Watch
@@ -42,6 +43,20 @@ def test_threshold(per_period: int, slow: bool) -> None:
     for _ in range(per_period):
         peer.puback(peer.window_ids()[0])
     peer.advance(PERIOD)
+
+    assert (peer.host.reports == ["slow_consumer"]) is slow
+
+
+@pytest.mark.parametrize(("seconds", "slow"), [(1, False), (1.9, False), (3, True)])
+def test_one_at_a_time(seconds: float, slow: bool) -> None:
+    """FC-14: by default who takes a message a second while more wait is not slow, though timers are late."""
+    peer = watched(Config().session.slow_consumer.threshold or 0.0, max_inflight=1)
+    peer.deliver(*range(20), qos=1)
+
+    for _ in range(10):
+        peer.now += round(seconds * SECOND)
+        peer.puback(peer.window_ids()[0])
+        peer.advance(0)
 
     assert (peer.host.reports == ["slow_consumer"]) is slow
 

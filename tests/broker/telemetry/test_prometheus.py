@@ -139,7 +139,9 @@ def test_counts(broker: BrokerProcess, path: Path) -> None:
         assert metrics.value("sluice_publish_received_bytes_total", listener="tcp") == 35
         assert metrics.value("sluice_deliveries_offered_total", listener="tcp", qos=1) == 6
         assert metrics.value("sluice_deliveries_gated_total", listener="tcp", reason="window_full") == 1
-        assert metrics.value("sluice_deliveries_dropped_total", listener="tcp", reason="queue_full", qos=1) == 3
+        full: Any = {"listener": "tcp", "reason": "queue_full", "qos": 1}
+        assert metrics.value("sluice_deliveries_dropped_total", connected="true", **full) == 3
+        assert metrics.value("sluice_deliveries_dropped_total", connected="false", **full) == 0
         assert metrics.value("sluice_deliveries_acknowledged_total", listener="tcp", qos=1) == 1
         assert metrics.value("sluice_delivery_wait_seconds_count", listener="tcp", qos=1) == 2
         assert metrics.value("sluice_acknowledgement_seconds_count", listener="tcp", qos=1) == 1
@@ -152,7 +154,8 @@ def test_counts(broker: BrokerProcess, path: Path) -> None:
     after = Metrics(path)
     assert after.value("sluice_publish_received_total", listener="tcp", qos=1) == 6
     assert after.value("sluice_deliveries_sent_total", listener="tcp", qos=1) == 2
-    assert after.value("sluice_deliveries_dropped_total", listener="tcp", reason="session_ended", qos=1) == 1
+    ended: Any = {"listener": "tcp", "reason": "session_ended", "qos": 1}
+    assert after.value("sluice_deliveries_dropped_total", connected="false", **ended) == 1
 
 
 def test_no_series_for_clients(broker: BrokerProcess, path: Path) -> None:
