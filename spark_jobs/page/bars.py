@@ -7,7 +7,7 @@ from typing import Final
 
 from spark_jobs import formats
 from spark_jobs.page.markup import Html
-from spark_jobs.page.svg import Scale, element, line, rect, svg, text
+from spark_jobs.page.svg import Scale, cut, element, every, line, rect, svg, text
 
 ROW: Final = 26
 _CHANGE: Final = 60  # half the maximum width of a bar of change
@@ -41,7 +41,7 @@ def bars(rows: Sequence[Bar], width: float, label: str, room: float = 96) -> str
     for number, bar in enumerate(rows):
         y = number * ROW + 4.0
         length = max(place(bar.value) - room, 1.0 if bar.value else 0.0)
-        drawn.append(text(bar.name, room - 9, y + 13, "tick ink", anchor="end"))
+        drawn.append(cut(bar.name, 0, y + 13, room - 9, "tick ink"))
         drawn.append(f'<g class="{bar.class_}">{rect(room, y, length, ROW - 8, "bar")}</g>')
         drawn.append(text(bar.label, room + length + 7, y + 13, "tick"))
     return svg("".join(drawn), width, max(len(rows) * ROW, 1), label)
@@ -55,8 +55,8 @@ def ranges(rows: Sequence[Range], width: float, label: str, room: float = 116) -
     place = Scale(low, high, room, width - 62)
     bottom = len(rows) * ROW + 6.0
     drawn = []
-    step = 1 if width > 600 or high - low <= 3 else 2
-    for power in range(low, high + 1, step):
+    powers = range(low, high + 1)
+    for power in powers[:: every([formats.micros(10.0**power) for power in powers], place(low + 1) - place(low))]:
         drawn.append(line(place(power), 0, place(power), bottom, "grid"))
         drawn.append(text(formats.micros(10.0**power), place(power), bottom + 16, anchor="middle"))
     for number, row in enumerate(rows):
@@ -65,7 +65,7 @@ def ranges(rows: Sequence[Range], width: float, label: str, room: float = 116) -
         dots = "".join(
             element("circle", cx=float(x), cy=y, r=4.5 - 0.8 * i, class_="dot") for i, x in enumerate(places)
         )
-        drawn.append(text(row.name, room - 9, y + 4, "tick ink", anchor="end"))
+        drawn.append(cut(row.name, 0, y + 4, room - 9, "tick ink"))
         drawn.append(f'<g class="{row.class_}">{line(places[0], y, places[-1], y, "span")}{dots}</g>')
         drawn.append(text(formats.micros(row.values[-1]), places[-1] + 9, y + 4, "tick"))
     return svg("".join(drawn), width, bottom + 22, label)

@@ -8,7 +8,7 @@ from typing import Final
 from spark_jobs import formats
 from spark_jobs.measures.histogram import bucket_low, bucket_of
 from spark_jobs.metrics import BUCKETS
-from spark_jobs.page.svg import Scale, line, path, round_ticks, svg, text
+from spark_jobs.page.svg import LETTER, Scale, cut, every, line, path, round_ticks, svg, text
 
 WIDTH: Final = 400
 HEIGHT: Final = 232
@@ -16,7 +16,6 @@ LEFT: Final = 52
 RIGHT: Final = 12
 TOP: Final = 26
 FOOT: Final = 40
-LETTER: Final = 7.2  # upper estimate of a letter's width in labels
 MOST_DECADES: Final = 5
 
 
@@ -68,9 +67,8 @@ def _value_axis(place: Scale, bottom: float, unit: str) -> str:
     if place.low < 0:  # bucket 0 has the place of the label 1
         drawn.append(text("0", place(-0.5), bottom + 16, anchor="middle"))
     powers = [p for p in range(place.low < 0, 10) if place.low <= p * math.log2(10) <= place.high]
-    longest = max((len(formats.quantity(10**power, unit)) for power in powers), default=1)
     apart = abs(place(math.log2(10)) - place(0))
-    step = math.ceil((longest * LETTER + 6) / apart)
+    step = every([formats.quantity(10**power, unit) for power in powers], apart)
     for power in powers[::step]:
         x = place(power * math.log2(10))
         label = formats.quantity(10**power, unit)
@@ -95,7 +93,7 @@ def shares(title: str, series: Sequence[Series], unit: str, axis_title: str, lab
     highest = max((max(octaves) / sum(octaves) for octaves in counts if any(octaves)), default=0.0)
     ticks = round_ticks(highest * 100)
     height = Scale(0, ticks[-1], bottom, TOP)
-    drawn = [text(title, LEFT, 12, "head")]
+    drawn = [cut(title, LEFT, 12, WIDTH - RIGHT - LEFT, "head")]
     for tick in ticks:
         drawn.append(line(LEFT, height(tick), WIDTH - RIGHT, height(tick), "grid"))
         drawn.append(text(f"{tick:g}{formats.NARROW_SPACE}%", LEFT - 7, height(tick) + 4, anchor="end"))
@@ -134,7 +132,7 @@ def tails(title: str, series: Sequence[Series], unit: str, axis_title: str, labe
     rarest = min((share for curve in curves for share in curve if share > 0), default=1.0)
     decades = min(MOST_DECADES, max(1, math.ceil(-math.log10(rarest) - 1e-9)))
     height = Scale(-decades, 0, bottom, TOP)
-    drawn = [text(title, LEFT, 12, "head")]
+    drawn = [cut(title, LEFT, 12, WIDTH - RIGHT - LEFT, "head")]
     for power in range(-decades, 1):
         drawn.append(line(LEFT, height(power), WIDTH - RIGHT, height(power), "grid"))
         drawn.append(text(f"{100 * 10.0**power:g}{formats.NARROW_SPACE}%", LEFT - 7, height(power) + 4, anchor="end"))

@@ -9,7 +9,7 @@ from spark_jobs.measures.result import Result
 from spark_jobs.page import distributions
 from spark_jobs.page.bars import Bar, bars
 from spark_jobs.page.queues import series_of
-from spark_jobs.page.svg import element, rect, text
+from spark_jobs.page.svg import cut, element, rect, text
 from spark_jobs.page.verdict import headline
 
 WIDTH: Final = 880
@@ -58,7 +58,7 @@ def compared(results: Sequence[Result]) -> str:
         for i, result in enumerate(results):
             rate = _qos0_rate(result, pressed=pressed)
             rows.append(Bar(formats.name(result.label, 20), f"r{i}", rate or 0.0, formats.rate(rate)))
-        parts.append(text(title, _RIGHT, y + 12, "head"))
+        parts.append(cut(title, _RIGHT, y + 12, _PLOT, "head"))
         room = 14 + 6.6 * max(len(row.name) for row in rows)
         parts.append(_placed(bars(rows, _PLOT, title, room=room), _RIGHT, y + 22))
         y += 104
@@ -89,14 +89,12 @@ def _qos0_rate(result: Result, *, pressed: bool) -> float | None:
 
 def _heading(results: Sequence[Result]) -> tuple[str, float]:
     """The headline with the legend, and the vertical start of the plots."""
-    lines = wrap(headline(results), 84)
+    lines = wrap(headline(results), 76)
     drawn = [text(line, _LEFT, 34 + 22 * i, "title") for i, line in enumerate(lines)]
     y = 38.0 + 22 * len(lines)
-    x = float(_LEFT)
-    for i, result in enumerate(results):
+    for i, (result, x) in enumerate(zip(results, (_LEFT, _RIGHT), strict=True)):
         drawn.append(f'<g class="r{i}">{rect(x, y - 9, 14, 9, "bar")}</g>')
-        drawn.append(text(formats.name(result.label), x + 20, y, "head"))
-        x += 44 + 7.2 * len(formats.name(result.label))
+        drawn.append(cut(formats.name(result.label), x + 20, y, _PLOT - 20, "head"))
     return "".join(drawn), y + 28
 
 

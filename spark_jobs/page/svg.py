@@ -28,6 +28,11 @@ _TIME_STEPS: Final = (
     43_200,
     86_400,
 )
+LETTER: Final = 8.0
+"""An upper estimate of the width of a letter in numbers with a unit: wide fonts take 7.7."""
+_ASCENT: Final = 13.0
+_LINE: Final = 18.0
+"""Above the baseline, and of a whole line of text in a plot."""
 
 
 def element(tag: str, *children: str, **attributes: object) -> str:
@@ -48,6 +53,12 @@ def _number(value: object) -> str:
 def text(content: str, x: float, y: float, class_: str = "tick", anchor: str = "start") -> str:
     """A line of text, escaped."""
     return element("text", escape(content), x=float(x), y=float(y), class_=class_, text_anchor=anchor)
+
+
+def cut(content: str, x: float, y: float, width: float, class_: str) -> str:
+    """A line of text that the browser cuts at this width, as only it knows how wide letters are; its title is whole."""
+    clip = {"x": float(x), "y": y - _ASCENT, "width": float(width), "height": _LINE, "class_": "cut"}
+    return element("svg", element("title", escape(content)), text(content, 0, _ASCENT, class_), **clip)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
@@ -94,6 +105,11 @@ class Scale:
         if self.high == self.low:
             return self.start
         return self.start + (value - self.low) / (self.high - self.low) * (self.stop - self.start)
+
+
+def every(labels: Sequence[str], apart: float) -> int:
+    """Which of the labels at this distance have room beside each other: each, or each second, third and so on."""
+    return math.ceil((max(map(len, labels), default=1) * LETTER + 6) / apart)
 
 
 def round_ticks(high: float, wanted: int = 3) -> list[float]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_jobs import formats
-from spark_jobs.page.svg import Scale, element, line, path, round_ticks, svg, text, time_ticks
+from spark_jobs.page.svg import Scale, cut, element, line, path, round_ticks, svg, text, time_ticks
 
 LEFT: Final = 48
 WIDE_LEFT: Final = 62  # for labels with a unit
@@ -15,6 +15,7 @@ PANEL: Final = 96
 GAP: Final = 34
 FOOT: Final = 26
 TOP: Final = 22
+BESIDE_TITLE: Final = 132  # for "dropped, downwards"
 SMALLEST_BELOW: Final = 14  # minimum height of drops below the axis
 FLOORS: Final = (0.99, 0.95, 0.9, 0.8, 0.5, 0.0)  # possible lowest values of an index axis
 PRESSURE_STEPS: Final = (0.01, 0.1, 0.5)  # from each share of sessions under pressure on, a window is darker
@@ -184,7 +185,8 @@ def deliveries(flows: Sequence[Flow], shaded: Sequence[Band], axis: TimeAxis, wi
             drawn.append(text(formats.short(most_dropped), LEFT - 8, bottom + 4, "tick bad", anchor="end"))
             # Beside the title: beyond the axis there is no place that a curve never takes.
             drawn.append(text("dropped, downwards", width - RIGHT, top - 8, "tick bad", anchor="end"))
-        drawn.append(text(flow.title, LEFT, top - 8, "head"))
+        beside = BESIDE_TITLE if most_dropped > 0 else 0
+        drawn.append(cut(flow.title, LEFT, top - 8, width - RIGHT - LEFT - beside, "head"))
         top = bottom + GAP
     drawn.append(_time_axis(axis, place, width, bottom))
     return svg("".join(drawn), width, bottom + FOOT, label)
@@ -242,7 +244,7 @@ def indices(panels: Sequence[Index], axis: TimeAxis, width: float, label: str) -
             drawn.append(text(panel.tick(tick), LEFT - 8, height(tick) + 4, anchor="end"))
         mark = _lowest_mark(panel, place, height, width)
         drawn.append(f'<g class="{panel.class_}">{_pieces(panel.points, place, height)}{mark}</g>')
-        drawn.append(text(panel.title, LEFT, top - 8, "head"))
+        drawn.append(cut(panel.title, LEFT, top - 8, width - RIGHT - LEFT, "head"))
         top = bottom + GAP
     drawn.append(_time_axis(axis, place, width, bottom))
     return svg("".join(drawn), width, bottom + FOOT, label)
@@ -282,7 +284,7 @@ def latencies(panels: Sequence[Latency], between: tuple[int, int], axis: TimeAxi
         points = [Point(point.at, _power(point.value, low)) for point in panel.points]
         mark = _highest_mark(panel.points, place, height, width)
         drawn.append(f'<g class="{panel.class_}">{_pieces(points, place, height)}{mark}</g>')
-        drawn.append(text(panel.title, WIDE_LEFT, top - 8, "head"))
+        drawn.append(cut(panel.title, WIDE_LEFT, top - 8, width - RIGHT - WIDE_LEFT, "head"))
         top = bottom + GAP
     drawn.append(_time_axis(axis, place, width, bottom))
     return svg("".join(drawn), width, bottom + FOOT, label)

@@ -3,6 +3,7 @@
 Each is JavaScript that the browser evaluates in the page; it returns a list of faults as text.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,14 +19,26 @@ CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
+FONTS = {
+    "dejavu": "/usr/share/fonts/truetype/dejavu",  # wide
+    "liberation": "/usr/share/fonts/truetype/liberation",  # narrow
+    "none": "/nonexistent",
+}
+"""Folders of fonts, for a browser that has no others."""
+
+
 @contextmanager
-def launched() -> "Iterator[Browser]":
-    """Headless Chromium with a temporary profile; skips the test where there is none."""
+def launched(fontconfig: Path | None = None) -> "Iterator[Browser]":
+    """Headless Chromium with a temporary profile; skips the test where there is none.
+
+    `fontconfig`: the file that says which fonts there are; None = those of the machine.
+    """
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'sluice-mqtt[browser]'")
     if not CHROMIUM.exists():
         pytest.skip(f"there is no {CHROMIUM}: apt-get install chromium")
     with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        fonts = {} if fontconfig is None else {"FONTCONFIG_FILE": str(fontconfig)}
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, env={**os.environ, **fonts})
         yield started
         started.close()
 
@@ -43,7 +56,7 @@ STICKS_OUT = f"""() => {{
   const whole = document.documentElement.scrollWidth;
   if (whole > width) found.push(`the page is ${{whole}} wide`);
   for (const e of document.querySelectorAll('body *')) {{
-    if (!shown(e) || e.closest('title') || clipped((e.closest('svg') || e).parentElement)) continue;
+    if (!shown(e) || e.closest('title') || clipped(e.closest('svg') || e.parentElement)) continue;
     const box = e.getBoundingClientRect();
     const out = box.width && (box.right > width + 0.5 || box.left < -0.5);
     if (out) found.push(`${{named(e)}}: ${{box.left}} to ${{box.right}}`);
@@ -60,7 +73,7 @@ EMPTY_PLOTS = f"""() => {{
     const box = e.getBoundingClientRect();
     return (drawn(style.fill) || drawn(style.stroke)) && (box.width > 0.5 || box.height > 0.5);
   }};
-  const plots = [...document.querySelectorAll('svg')].filter(shown);
+  const plots = [...document.querySelectorAll('svg:not(svg svg)')].filter(shown);
   for (const plot of plots) {{
     const box = plot.getBoundingClientRect();
     const marks = [...plot.querySelectorAll('.line, .area, .bar, .dot, .span, .track')].filter(painted);
@@ -72,9 +85,15 @@ EMPTY_PLOTS = f"""() => {{
 
 LABELS_THAT_COLLIDE = f"""() => {{
   {_WHERE}
+  const seen = (e) => {{
+    const box = e.getBoundingClientRect();
+    const cut = e.closest('svg.cut')?.getBoundingClientRect() ?? box;
+    const [left, right] = [Math.max(box.left, cut.left), Math.min(box.right, cut.right)];
+    return {{ left, right, top: box.top, bottom: box.bottom }};
+  }};
   const found = [];
   for (const plot of [...document.querySelectorAll('svg.plot')].filter(shown)) {{
-    const boxes = [...plot.querySelectorAll('text')].map((e) => [e, e.getBoundingClientRect()]);
+    const boxes = [...plot.querySelectorAll('text')].map((e) => [e, seen(e)]);
     boxes.forEach(([a, p], i) => boxes.slice(i + 1).forEach(([b, q]) => {{
       const across = Math.min(p.right, q.right) - Math.max(p.left, q.left);
       const down = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);

@@ -1,13 +1,11 @@
 """The page in a browser: wide and narrow, light and dark, in print, and without its script."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.page import render
 from tests.support.looking import (
     EMPTY_PLOTS,
     LABELS_THAT_COLLIDE,
@@ -16,7 +14,6 @@ from tests.support.looking import (
     STILL_FOLDED,
     Opened,
 )
-from tests.support.spark.sample_result import sample_comparison, sample_result
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator
@@ -68,16 +65,6 @@ def test_the_page_looks_right(
         paper = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert paper == ("rgb(255, 254, 252)" if scheme == "light" else "rgb(20, 22, 26)")
         assert picture.stat().st_size > FEWEST_BYTES
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_long_labels_fit_on_a_phone(browser: "Browser", tmp_path: Path, number: int) -> None:
-    """Of one run and of two, with 500 wide letters each."""
-    page = tmp_path / "report.html"
-    results = [sample_result("w" * 500)] if number == 1 else sample_comparison()
-    page.write_text(render([replace(each, facts=replace(each.facts, label="w" * 500)) for each in results]))
-    with opened(browser, page, PHONE) as seen:
-        assert seen.wrong(STICKS_OUT) == []
 
 
 def test_the_index_says_what_was_found_without_scrolling(browser: "Browser", pages: dict[str, Path]) -> None:

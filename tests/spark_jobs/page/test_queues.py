@@ -18,7 +18,8 @@ pytestmark = pytest.mark.once
 
 
 def texts(page: str) -> list[str]:
-    """All texts between elements."""
+    """All texts between elements; titles say again what may be cut."""
+    page = re.sub("<title>[^<]*</title>", "", page)
     return [unescape(text).replace("\u202f", " ") for text in re.findall(">([^<>]+)<", page)]
 
 
