@@ -86,7 +86,7 @@ class Events:
         """Count that a limit of a quota is reached (FC-31), and log it unless the user's last time was in EPISODE."""
         self._totals.count_quota(key)
         episodes = self._quota_episodes
-        episode = (key, user)
+        episode = (key, None if user is None else shortened(user))
         if now >= episodes.get(episode, 0):
             if len(episodes) >= MOST_EPISODES:
                 episodes.clear()

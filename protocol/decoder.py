@@ -132,6 +132,14 @@ class Decoder:
         rest += self._chunk[self._position :]
         return rest if self._next is None else rest + self._next[self._next_position :]
 
+    def discard(self) -> None:
+        """Hold nothing of what has come any more, but its version."""
+        self._error = None
+        self._chunk = b""
+        self._position = 0
+        self._pieces = None
+        self._next = None
+
     def feed(self, data: bytes) -> None:
         """Add bytes received from the peer. Best called when `next_packet` has returned None."""
         if self._error is not None:
@@ -245,11 +253,8 @@ class Decoder:
         """Release all bytes: the `rest`, from the packet of the error on, cannot be decoded."""
         if self.version == 0:
             error.rename(recognise(rest))
+        self.discard()
         self._error = error
-        self._chunk = b""
-        self._position = 0
-        self._pieces = None
-        self._next = None
 
     def _check_first_byte(self, first: int) -> None:
         """Check the first byte before the packet is complete, and before any of it is kept."""

@@ -10,7 +10,6 @@ from broker.connection.handlers import Handlers
 from broker.connection.log import host_of, peer_of
 from broker.connection.newcomers import most_of_connect
 from broker.connection.origin import Origin
-from broker.connection.timers import AbortTimer, LingerTimer
 from broker.connection.transport import left_in_socket
 from broker.connection.uncommitted import Uncommitted
 from broker.connection.undrained import Undrained
@@ -110,7 +109,6 @@ class ClientSocket(Endpoint):
         if not self.why:
             self.why = "the connection was closed by the client" if error is None else str(error)
         self.on_closed(monotonic_us())
-        self.decoder = Decoder()  # timers may still hold this object: free the incomplete packet
 
     def pause_writing(self) -> None:
         """The send path is congested from now on."""
@@ -283,10 +281,10 @@ class ClientSocket(Endpoint):
         """
         transport = self.transport
         assert transport is not None  # it is open
+        self.handlers.aborts.set(self, now + CLOSE_TIMEOUT)
         if self._uncommitted is not None:
             self.close_when_committed = True
             self.reason_was_sent = reason_sent
-            self.handlers.wheel.add(now + CLOSE_TIMEOUT, AbortTimer(self))
             return
         if reason_sent and transport.can_write_eof():
             # Closing a socket that holds received bytes resets the connection, and the client may lose the reason:
@@ -294,21 +292,15 @@ class ClientSocket(Endpoint):
             with suppress(OSError):  # asyncio's own transport raises it if the client has gone
                 transport.write_eof()
             transport.resume_reading()
-            self.handlers.wheel.add(now + LINGER, LingerTimer(self))
+            self.handlers.lingering.set(self, now + LINGER)
         else:
             transport.close()
-        self.handlers.wheel.add(now + CLOSE_TIMEOUT, AbortTimer(self))
 
     def begin_closing(self) -> None:
-        """Ignore further input."""
+        """Ignore further input, and give back what has come of it."""
         self.closing = True
         self.paused_because = CLOSED
-
-    def end_lingering(self) -> None:
-        """Close: the client has had the time to read the reason."""
-        transport = self.transport
-        if transport is not None and transport.get_write_buffer_size() == 0:
-            transport.close()
+        self.decoder.discard()
 
     def abort(self) -> None:
         """Close at once, without writing or handling what is left."""

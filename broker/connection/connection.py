@@ -11,7 +11,7 @@ from broker.connection.handlers import Handlers
 from broker.connection.log import log_closed, log_disconnected, log_refused
 from broker.connection.origin import Origin
 from broker.connection.paced_packets import PacedPackets
-from broker.connection.replies import connack, disconnect
+from broker.connection.replies import connack, disconnect, shortened
 from broker.connection.timers import HOLD, HoldTimer, KeepAliveTimer, RateTimer
 from broker.runtime.clock import monotonic_us
 from broker.runtime.endpoint import AUTHENTICATING, MEMORY, PACED, QUEUED, RATE
@@ -248,6 +248,7 @@ class Connection(ClientSocket):
         self.session = session
         self.decoder.maximum_packet_size = self.handlers.settings.max_packet_size
         self.handlers.newcomers.remove(self)
+        self.handlers.handshakes.forget(self)
         if keep_alive:
             self.handlers.wheel.add(self.heard_at + keep_alive, KeepAliveTimer(self, keep_alive))
         if self.transport is not None:
@@ -305,11 +306,19 @@ class Connection(ClientSocket):
         self._detach_session(now)
 
     def begin_closing(self) -> None:
-        """Ignore further input; a login that waits for its turn does not wait any longer."""
+        """Ignore further input, and give back what the client has sent; a login does not wait for its turn any longer.
+
+        Timers may hold this object for another ten seconds, and anybody may open connections and close them.
+        """
         super().begin_closing()
         if self.turn is not None:
             self.turn.give_up()
             self.turn = None
+        self.handlers.newcomers.release(self)
+        self.client_id = shortened(self.client_id)  # for the log
+        self.authentication = None
+        self.aliases = None
+        self._held_back = None
 
     def on_opened(self) -> None:
         """The socket is open: CONNECT has to follow in time."""
@@ -317,16 +326,18 @@ class Connection(ClientSocket):
         self.handlers.newcomers.add(self)
         timeout = self.handlers.settings.connect_timeout
         if timeout:
-            self.handlers.handshakes.begin(self, self.heard_at + timeout)
+            self.handlers.handshakes.set(self, self.heard_at + timeout)
 
     def on_closed(self, now: int) -> None:
         """The socket is closed, by either side."""
         self._detach_session(now)
         if self.handlers.events.debug and not self.end_logged:
             log_closed(self)
-        self.handlers.connections.remove(self)
-        self.handlers.newcomers.remove(self)
-        self._held_back = None
+        handlers = self.handlers
+        handlers.connections.remove(self)
+        handlers.newcomers.remove(self)
+        for deadlines in (handlers.handshakes, handlers.lingering, handlers.aborts):
+            deadlines.forget(self)
 
     def _detach_session(self, now: int) -> None:
         """Detach the session, if there is one: the connection has ended or is about to end."""

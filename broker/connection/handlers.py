@@ -7,7 +7,7 @@ from broker.connection.handshake import Handshake
 from broker.connection.newcomers import Newcomers
 from broker.connection.publishing import Publishing
 from broker.connection.subscribing import Subscribing
-from broker.connection.timers import Handshakes
+from broker.connection.timers import SocketDeadlines, abort, end_handshake, end_lingering
 from broker.events import Events
 from broker.routing.router import Router
 from broker.runtime.scheduler import RunQueue
@@ -55,7 +55,12 @@ class Handlers:
         self.addresses = addresses
         self.sessions = sessions
         self.connections = connections
-        self.handshakes = Handshakes(wheel)
+        self.handshakes = SocketDeadlines(wheel, end_handshake)
+        """By when connections have to have a session."""
+        self.lingering = SocketDeadlines(wheel, end_lingering)
+        """By when clients can have read why they are disconnected."""
+        self.aborts = SocketDeadlines(wheel, abort)
+        """By when connections that are closing have to be closed."""
         self.newcomers = Newcomers(settings)
         self.handshake = handshake
         self.subscribing = subscribing

@@ -100,6 +100,7 @@ class Handshake:
         if method is not None:
             authentication = self._access.enhanced(str(method), packet, connection.listener, connection.host)
             connection.authentication = authentication
+            connection.handlers.newcomers.keep(connection, packet)
             self._step(connection, authentication, authentication.begin, now)
             return
         certified = self._access.certified(packet, connection.listener, connection.transport, connection.origin)
@@ -107,6 +108,7 @@ class Handshake:
             self._accept(connection, packet, {}, certified, now)
         elif self._access.check(packet, connection.listener, connection.transport):
             connection.pause_reading(AUTHENTICATING, now)
+            connection.handlers.newcomers.keep(connection, packet)
             on_answer = partial(self._on_answer, connection, packet)
             host, transport, origin = connection.host, connection.transport, connection.origin
             connection.turn = self._access.ask(packet, connection.listener, host, transport, origin, on_answer)
@@ -325,8 +327,11 @@ class Handshake:
 
 
 def _refuse_later(connection: "Connection", delay: int, error: MQTTError, now: int) -> None:
-    """Refuse a client after a delay, and read nothing until then."""
+    """Refuse a client after a delay, and read nothing until then. Nothing that it has sent is kept for it."""
     connection.pause_reading(AUTHENTICATING, now)
+    if connection.session is None:
+        connection.authentication = None
+    error.__traceback__ = error.__cause__ = error.__context__ = None  # their frames hold what it has sent
     connection.handlers.wheel.add(now + delay, RefusalTimer(connection, error))
 
 

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Final, final
 
 from broker.settings import Settings
 from protocol import reason_codes
+from protocol.connect import Connect
 from protocol.errors import MQTTError
+from protocol.properties import Properties
 
 if TYPE_CHECKING:
     from broker.connection.connection import Connection
@@ -12,9 +14,12 @@ if TYPE_CHECKING:
 MOST_CONNECT: Final = 131_072
 """Bytes of a CONNECT, unless `mqtt.max_packet_size` is less. A will of 64 KiB and a token as password fit in."""
 MOST_HELD: Final = 16 * 1024 * 1024
-"""The most bytes that the broker holds of all newcomers together, because their packets are incomplete or wait."""
+"""The most bytes that the broker holds of all newcomers together: of packets that are incomplete or wait, and of
+CONNECTs that are decided about."""
 _LITTLE: Final = 1_024
 """Up to so many bytes of a connection are not counted: most CONNECTs are smaller."""
+_PAIR: Final = 200
+"""Bytes of the objects of a User Property; five are enough to send one."""
 LEAST: Final = 1_000
 """So many newcomers there may be, even if fewer clients may be connected."""
 
@@ -25,12 +30,16 @@ class Newcomers:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._all: dict[Connection, None] = {}
+        """The oldest first."""
         self._held: dict[Connection, int] = {}
-        """Bytes by connection, the oldest first."""
+        """Bytes of those that are counted, the oldest first."""
+        self._connects: dict[Connection, int] = {}
+        """The bytes of CONNECTs that are decided about."""
         self._total = 0
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._all)
 
     @property
     def held(self) -> int:
@@ -39,33 +48,69 @@ class Newcomers:
 
     def add(self, connection: "Connection") -> None:
         """A client has opened a connection."""
-        self._held[connection] = 0
+        self._all[connection] = None
         most = most_newcomers(self._settings)
-        if most and len(self._held) > most:
-            self._refuse("too many connections without a session: as many as mqtt.max_connections allows with one")
+        if most and len(self._all) > most:
+            oldest = next(iter(self._all))
+            self._refuse(
+                oldest, "too many connections without a session: as many as mqtt.max_connections allows with one"
+            )
+
+    def keep(self, connection: "Connection", connect: Connect) -> None:
+        """Its CONNECT is kept until it is decided about: `note` follows."""
+        self._connects[connection] = _bytes_of(connect)
 
     def note(self, connection: "Connection") -> None:
         """What it has sent has been handled as far as possible."""
-        before = self._held.get(connection)
-        if before is None:
+        if connection not in self._all:
             return
-        held = connection.held()
-        held = held if held > _LITTLE else 0
-        self._held[connection] = held
+        held = connection.held() + self._connects.get(connection, 0)
+        before = self._held.get(connection, 0)
+        if held > _LITTLE:
+            self._held[connection] = held
+        elif before:
+            del self._held[connection]
+            held = 0
+        else:
+            return
         self._total += held - before
-        while self._total > MOST_HELD and self._held:
-            self._refuse("too much has been sent by clients without a session")
+        while self._total > MOST_HELD:
+            self._refuse(next(iter(self._held)), "too much has been sent by clients without a session")
 
     def remove(self, connection: "Connection") -> None:
         """It has a session now, or is closed."""
+        self._all.pop(connection, None)
+        self.release(connection)
+
+    def release(self, connection: "Connection") -> None:
+        """It is closing, and has given back what its client has sent."""
+        self._connects.pop(connection, None)
         self._total -= self._held.pop(connection, 0)
 
-    def _refuse(self, reason: str) -> None:
-        """Refuse the oldest."""
-        oldest = next(iter(self._held))
-        self.remove(oldest)
-        oldest.fail(MQTTError(reason_codes.QUOTA_EXCEEDED, reason))
-        oldest.abort()
+    def _refuse(self, connection: "Connection", reason: str) -> None:
+        self.remove(connection)
+        connection.fail(MQTTError(reason_codes.QUOTA_EXCEEDED, reason))
+        connection.abort()
+
+
+def _bytes_of(connect: Connect) -> int:
+    """The bytes of memory that a CONNECT takes, about: what is in it, and its objects if they are many."""
+    count = len(connect.client_id) + len(connect.username or "") + len(connect.password or b"")
+    count += _bytes_of_properties(connect.properties)
+    if connect.will is not None:
+        will = connect.will
+        count += len(will.topic) + len(will.payload) + _bytes_of_properties(will.properties)
+    return count
+
+
+def _bytes_of_properties(properties: Properties | None) -> int:
+    count = 0
+    for value in (properties or {}).values():
+        if isinstance(value, list):
+            count += sum([_PAIR + len(pair[0]) + len(pair[1]) for pair in value if isinstance(pair, tuple)])
+        elif isinstance(value, str | bytes):
+            count += len(value)
+    return count
 
 
 def most_of_connect(settings: Settings) -> int:

@@ -1,5 +1,6 @@
 """Timers of a connection: CONNECT, keep-alive, publish rate, a close that does not finish."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 from broker.runtime.clock import SECOND, wall_us
@@ -14,68 +15,75 @@ if TYPE_CHECKING:
 
 
 @final
-class AbortTimer(Timer):
-    """Aborts a connection that does not finish closing."""
+class SocketDeadlineTimer(Timer):
+    """Acts on the sockets whose deadline is within one tick of the wheel."""
 
-    def __init__(self, socket: "ClientSocket") -> None:
-        self.socket = socket
-
-    def due(self, now: int) -> None:
-        """Abort it."""
-        self.socket.abort()
-
-
-@final
-class LingerTimer(Timer):
-    """Closes a connection after the client could read the reason."""
-
-    def __init__(self, socket: "ClientSocket") -> None:
-        self.socket = socket
+    def __init__(self, deadlines: "SocketDeadlines") -> None:
+        self._deadlines = deadlines
+        self.sockets: dict[ClientSocket, None] = {}
 
     def wanted(self) -> bool:
-        """False once it is closed."""
-        return self.socket.transport is not None
+        """False once none of them has this deadline any more."""
+        return bool(self.sockets)
 
     def due(self, now: int) -> None:
-        """Close, unless something is left to write."""
-        self.socket.end_lingering()
+        """Act on them."""
+        for socket in list(self.sockets):
+            self._deadlines.forget(socket)
+            self._deadlines.act(socket)
 
 
 @final
-class HandshakeTimer(Timer):
-    """Closes connections whose clients have not completed CONNECT and authentication in time."""
+class SocketDeadlines:
+    """By when connections without a session have to get one, or closing ones have to be closed.
 
-    def __init__(self) -> None:
-        self.connections: list[Connection] = []
+    A connection may be forgotten at any time, and then no timer holds it. Those of a tick share one.
+    """
 
-    def wanted(self) -> bool:
-        """False once all of them have a session, or are closing."""
-        self.connections = [each for each in self.connections if each.session is None and not each.closing]
-        return bool(self.connections)
-
-    def due(self, now: int) -> None:
-        """Close them."""
-        for connection in self.connections:
-            if connection.session is None and not connection.closing:
-                connection.close(reason="no CONNECT, or no completed authentication, within mqtt.connect_timeout")
-        self.connections = []
-
-
-@final
-class Handshakes:
-    """The timers of all connections without a session: one for those that are opened within a tick of the wheel."""
-
-    def __init__(self, wheel: Wheel) -> None:
+    def __init__(self, wheel: Wheel, act: "Callable[[ClientSocket], None]") -> None:
+        """`act` is called with each socket that is not forgotten before its deadline."""
+        self.act = act
         self._wheel = wheel
-        self._last: HandshakeTimer | None = None
+        self._timers: dict[ClientSocket, SocketDeadlineTimer] = {}
+        self._last: SocketDeadlineTimer | None = None
 
-    def begin(self, connection: "Connection", at: int) -> None:
-        """Close the connection at about `at`, not earlier, unless it has a session by then."""
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def set(self, socket: "ClientSocket", at: int) -> None:
+        """Act on a socket at about `at`, not earlier, unless it has an earlier deadline already."""
+        if socket in self._timers:
+            return
         timer = self._last
         if timer is None or not at <= timer.at <= at + TICK:
-            timer = self._last = HandshakeTimer()
+            timer = self._last = SocketDeadlineTimer(self)
             self._wheel.add(at + TICK, timer)
-        timer.connections.append(connection)
+        timer.sockets[socket] = None
+        self._timers[socket] = timer
+
+    def forget(self, socket: "ClientSocket") -> None:
+        """It has done in time what it had to, or is closed."""
+        timer = self._timers.pop(socket, None)
+        if timer is not None:
+            timer.sockets.pop(socket, None)
+
+
+def end_handshake(socket: "ClientSocket") -> None:
+    """Close a connection whose client has not completed CONNECT and authentication in time."""
+    if not socket.closing:
+        socket.close(reason="no CONNECT, or no completed authentication, within mqtt.connect_timeout")
+
+
+def end_lingering(socket: "ClientSocket") -> None:
+    """Close a connection whose client could read the reason by now, unless something is left to write."""
+    transport = socket.transport
+    if transport is not None and transport.get_write_buffer_size() == 0:
+        transport.close()
+
+
+def abort(socket: "ClientSocket") -> None:
+    """Abort a connection that does not finish closing."""
+    socket.abort()
 
 
 IDENTITY_CHECK: Final = 60 * SECOND

@@ -11,6 +11,7 @@ limit for all of these together would let one of them lock out the others.
 """
 
 from collections.abc import Hashable
+from hashlib import blake2b
 from typing import Final
 
 from broker.auth.authenticators.authenticator import Login
@@ -22,12 +23,14 @@ from protocol import reason_codes
 from protocol.errors import MQTTError
 
 MOST_KNOWN: Final = 50_000
-"""Users and addresses of logins that have succeeded, about 400 bytes each; past that the oldest goes."""
+"""Users and addresses of logins that have succeeded, about 500 bytes each; past that the oldest goes."""
 MOST_PLACES: Final = 16
 """Of these of one user: it takes no other user's room."""
 
-_Place = tuple[str, bytes]
-"""Whom a password was tried for, and the network."""
+DIGEST_BYTES: Final = 16
+
+_Place = tuple[bytes, bytes]
+"""The digest of whom a password was tried for, and the network."""
 
 
 class Guard:
@@ -38,9 +41,9 @@ class Guard:
         self._addresses = Failures(per_address, period)
         self._users = Failures(per_user, period)
         self._pairs = Failures(per_user, period)
-        self._known: dict[_Place, str] = {}
-        """Where logins have succeeded, and of which users; oldest first."""
-        self._places: dict[str, dict[_Place, None]] = {}
+        self._known: dict[_Place, bytes] = {}
+        """Where logins have succeeded, and digests of which users; oldest first."""
+        self._places: dict[bytes, dict[_Place, None]] = {}
         """The same by user."""
 
     @staticmethod
@@ -99,33 +102,39 @@ class Guard:
 
     def succeeded(self, login: Login, user: str) -> None:
         """Remember where a login has succeeded; `user`: who it is, empty for nobody."""
-        place = (login.claimed, login.network)
+        place = (digest(login.claimed), login.network)
         self._pairs.forget(place)
         if not user:
             return
         self._forget(place)
-        places = self._places.get(user, ())
+        owner = digest(user)
+        places = self._places.get(owner, ())
         if len(places) >= MOST_PLACES:
             self._forget(next(iter(places)))
         elif len(self._known) >= MOST_KNOWN:
             self._forget(next(iter(self._known)))
-        self._known[place] = user
-        self._places.setdefault(user, {})[place] = None
+        self._known[place] = owner
+        self._places.setdefault(owner, {})[place] = None
 
     def _forget(self, place: _Place) -> None:
-        user = self._known.pop(place, "")
-        if user:
-            del self._places[user][place]
-            if not self._places[user]:
-                del self._places[user]
+        owner = self._known.pop(place, None)
+        if owner is not None:
+            del self._places[owner][place]
+            if not self._places[owner]:
+                del self._places[owner]
 
     def _counted(self, login: Login) -> list[tuple[Failures, Hashable]]:
         """Where a login counts."""
-        claimed, address = login.claimed, login.network
+        claimed, address = digest(login.claimed), login.network
         counted: list[tuple[Failures, Hashable]] = [(self._pairs, (claimed, address))]
         if (claimed, address) not in self._known:
             if address:
                 counted.append((self._addresses, address))
-            if claimed:
+            if login.claimed:
                 counted.append((self._users, claimed))
         return counted
+
+
+def digest(name: str) -> bytes:
+    """What stands for a name in the tables: names may have 64 KiB each, and anybody can send them."""
+    return blake2b(name.encode(), digest_size=DIGEST_BYTES).digest()

@@ -27,6 +27,7 @@ LEAST: dict[str, Any] = {
     "shared_subscription_available": False,
     "server_keep_alive": "100s",
     "response_information": "responses/{client_id}/of",
+    "max_clientid_len": 65_535,
 }
 UNTOLD = (
     props.MAXIMUM_QOS,

@@ -1,0 +1,1 @@
+"""What clients can make the broker keep: a test for each table, with its bound in bytes."""
