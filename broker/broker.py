@@ -260,12 +260,12 @@ class Broker:
             client.permissions = authorizer.permissions(_who(client))
             authorizer.attach(client.session.outbound, client.permissions, False)
 
-    async def use_rules(self, source: str, rules: list[Rule]) -> None:
-        """The rules of a source have changed; when this returns, they apply to all sessions."""
+    def use_rules(self, source: str, rules: list[Rule]) -> Coroutine[Any, Any, None]:
+        """The rules of a source have changed; when what is returned ends, they apply to all sessions."""
         authorizer = self.authorizer
         assert authorizer is not None  # rules have a source only with it
         authorizer.put(source, rules)
-        await self.renew_permissions()
+        return self.renew_permissions()
 
     async def renew_permissions(self) -> None:
         """Rules have changed: when this returns, all sessions have the new permissions, also for what waits.

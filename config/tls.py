@@ -18,6 +18,8 @@ class Tls(Model):
     """The private key; None if it is in certfile."""
     cafile: Path | None = None
     """The authorities that must have issued client certificates."""
+    partial_chain: bool = False
+    """Trust each authority in cafile by itself, also one that is no root: its root need not be there."""
     require_client_certificate: bool = False
     """Refuse clients without a valid certificate; this authenticates them. Needs cafile."""
     username: Annotated[str | None, BeforeValidator(check_template)] = None
@@ -35,6 +37,8 @@ class Tls(Model):
     def _check_cafile(self) -> Self:
         if self.cafile is None and (self.username is not None or self.crlfile is not None):
             raise ValueError("username and crlfile are about client certificates: set cafile to their authorities")
+        if self.cafile is None and self.partial_chain:
+            raise ValueError("partial_chain is about the authorities in cafile: set cafile")
         if self.ciphers is not None and self.minimum_version == "1.3":
             raise ValueError("ciphers are those of TLS 1.2: leave them out with minimum_version 1.3, which has its own")
         return self

@@ -18,7 +18,8 @@ class BoundedHandshakes:
 
     def __init__(self, context: ssl.SSLContext, timeout: float, new_connection: Callable[[], asyncio.Protocol]) -> None:
         """`timeout`: seconds that a peer has for its handshake."""
-        self._context = context
+        self.context = context
+        """For the handshakes that begin from now on."""
         self._timeout = timeout
         self._new_connection = new_connection
         self._accepting: list[asyncio.Task[None]] = []
@@ -67,7 +68,7 @@ class BoundedHandshakes:
         loop = asyncio.get_running_loop()
         try:
             await loop.connect_accepted_socket(
-                self._new_connection, accepted, ssl=self._context, ssl_handshake_timeout=self._timeout
+                self._new_connection, accepted, ssl=self.context, ssl_handshake_timeout=self._timeout
             )
         except OSError:
             pass  # not TLS, too late, or gone

@@ -7,7 +7,7 @@ import socket
 import ssl
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import structlog
 
@@ -15,12 +15,16 @@ from broker.admin.connection import READ_TIMEOUT, REQUEST_TIMEOUT, AdminConnecti
 from broker.admin.handshakes import BoundedHandshakes
 from broker.admin.links import Grant, Links
 from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, place
+from broker.auth.watched_file import WatchedFile
 from broker.runtime.clock import SECOND, monotonic_us
+from broker.server.certificate_dates import Shown
 from broker.server.listening import HTTP, open_sockets, server_context
-from broker.server.tls_files import CERTIFICATE, Digests, digests, renewed
+from broker.server.tls_files import files, own_certificate
+from broker.server.x509 import Certificate
 from config.admin import CHOSEN, Admin
 from config.bind_address import parse
 from config.models import Config
+from config.tls import Tls
 
 if TYPE_CHECKING:
     import uvicorn
@@ -45,6 +49,14 @@ ANY_LOOPBACK: Final = "127.0.0.1:0"
 """Where the dashboard is served without `admin.listen`: only this machine reaches it, and only links let anybody in."""
 
 
+class AdminTls(NamedTuple):
+    """TLS of the API, as its files are now."""
+
+    context: ssl.SSLContext
+    certificate: Certificate | None
+    """What clients are shown; None = only OpenSSL can read it."""
+
+
 class AdminServer:
     """Serves the API until it is stopped."""
 
@@ -56,8 +68,11 @@ class AdminServer:
         self._managed = managed
         self._opened: OpenSocket | None = None
         self._servers: list[asyncio.Server] = []
-        self._context: ssl.SSLContext | None = None
-        self._digests: Digests = {}
+        self.watched: list[WatchedFile[AdminTls]] = []
+        """The files of TLS, which are followed."""
+        self.shown: list[Shown] = []
+        """The certificate that is shown to those who ask over TLS."""
+        self._watching: asyncio.Task[None] | None = None
         self._handshakes: BoundedHandshakes | None = None
         self._opening = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
@@ -83,13 +98,8 @@ class AdminServer:
         bind = parse(config.listen or ANY_LOOPBACK)
         new_connection = partial(AdminConnection, self, False)
         if config.tls is not None:
-            self._context = server_context(config.tls, HTTP)
-            self._digests = digests(config.tls)
-            if config.tls.cafile is not None:
-                # Resumption is refused. OpenSSL forgets a session that it has refused, but knows nothing of tickets:
-                # a client that goes on with one would never get in.
-                self._context.options |= ssl.OP_NO_TICKET
-            self._handshakes = BoundedHandshakes(self._context, REQUEST_TIMEOUT, new_connection)
+            tls = self._follow(config.tls)
+            self._handshakes = BoundedHandshakes(tls.context, REQUEST_TIMEOUT, new_connection)
         loop = asyncio.get_running_loop()
         for sock in await open_sockets(bind.host, bind.port):
             _limit_unread(sock)
@@ -100,18 +110,20 @@ class AdminServer:
             self.addresses.append(sock.getsockname()[:2])
         self._begin_loading()
 
-    def read_certificate(self) -> list[str]:
-        """Use the certificate as it is now for new connections; returns the keys whose files have other contents.
+    def _follow(self, tls: Tls) -> AdminTls:
+        """Read the files of TLS, and have newer ones apply to new connections. Raises OSError."""
 
-        Raises OSError, and goes on with the one before.
-        """
-        tls = self._managed.config.admin.tls
-        if tls is None or self._context is None:
-            return []
-        server_context(tls, HTTP)  # whether all of it can be used
-        self._context.load_cert_chain(tls.certfile, tls.keyfile)
-        before, self._digests = self._digests, digests(tls)
-        return [f"admin.tls.{key}" for key in renewed(before, self._digests) if key in CERTIFICATE]
+        def use(now: AdminTls) -> None:
+            self.shown = [] if now.certificate is None else [Shown("admin", tls.certfile, now.certificate)]
+            if self._handshakes is not None:
+                self._handshakes.context = now.context
+
+        watched = WatchedFile(files("admin.tls", tls), partial(_read, tls), use, takes_away=lambda _: True)
+        first = watched.read()
+        use(first)
+        self.watched = [watched]
+        self._watching = asyncio.get_running_loop().create_task(watched.run())
+        return first
 
     async def dashboard(self) -> str:
         """The URL of the dashboard; without `admin.listen` its port is opened when it is first asked for.
@@ -143,6 +155,8 @@ class AdminServer:
             server.close()
         if self._handshakes is not None:
             self._handshakes.stop()
+        if self._watching is not None:
+            self._watching.cancel()
         if self._loading is not None:
             self._loading.cancel()
         if self._api is not None:
@@ -228,6 +242,16 @@ class AdminServer:
         from broker.admin.api.load import load
 
         return load(self._managed, self.links, self.dashboard)
+
+
+def _read(tls: Tls) -> AdminTls:
+    """Read the files of TLS. Raises OSError."""
+    context = server_context(tls, HTTP)
+    if tls.cafile is not None:
+        # Resumption is refused. OpenSSL forgets a session that it has refused, but knows nothing of tickets:
+        # a client that goes on with one would never get in.
+        context.options |= ssl.OP_NO_TICKET
+    return AdminTls(context, own_certificate(tls))
 
 
 def _limit_unread(sock: socket.socket) -> None:

@@ -1,8 +1,10 @@
-"""Files that are read again when they change: of users, and of rules."""
+"""Files that are read again when they change: of users, of rules, and of certificates."""
 
 import asyncio
+import hashlib
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -17,71 +19,73 @@ INTERVAL: Final = 1.0
 SLOW: Final = 10.0
 """Seconds after which a look that has not ended is reported: file systems of the network may hang."""
 
-_Signature = tuple[int, int, int, int]
+_Signature = dict[str, tuple[int, int, int, int, int]]
+_SIZE: Final = 2
+_Digests = dict[str, bytes]
+_Found = tuple[_Signature, _Digests, T]
 
 
 class WatchedFile(Generic[T]):
-    """One file: `load` reads it, in a thread; `use` takes what it has returned, in the event loop."""
+    """One file, or some that count together, as a certificate and its key do.
+
+    `load` reads them, in a thread; `use` takes what it has returned, in the event loop.
+    """
 
     def __init__(
         self,
-        key: str,
-        path: Path,
-        load: Callable[[Path], T],
+        files: Mapping[str, Path],
+        load: Callable[[], T],
         use: Callable[[T], Awaitable[None] | None],
         takes_away: Callable[[T], bool] | None = None,
     ) -> None:
-        """`key`: the configuration key that names the file, for the log; `takes_away`: whether what has been loaded
-        takes something out of use. Then the file has to be the same at the next look: it may be half written."""
-        self._key = key
-        self.path = path
+        """`files`: by the configuration keys that name them, for the log; `takes_away`: whether what has been loaded
+        takes something out of use. Then the files have to be the same at the next look: one may be half written."""
+        self._files = dict(files)
         self._load = load
         self._use = use
         self._takes_away = takes_away
-        self._seen: _Signature | None = None
-        self._doubted: _Signature | None = None
-        """The file that is looked at once more before it counts."""
+        self._seen: _Signature = {}
+        self._doubted: _Signature = {}
+        """The files that are looked at once more before they count."""
+        self._digests: _Digests = {}
+        self._told: _Digests = {}
+        """What `renewed` compares with: it has told of everything before."""
         self._mistake = ""
-        """Why the file is not read, as it was logged; empty = it is."""
+        """Why the files are not read, as it was logged; empty = they are."""
+        self.busy = asyncio.Lock()
+        """Whoever has it may call `look` and `take`."""
         self._log = structlog.get_logger("sluice")
 
     def read(self) -> T:
-        """Read the file for the first time. Raises OSError, which names key and file, also for mistakes in it."""
+        """Read the files for the first time. Raises OSError, which names keys and files, also for mistakes in them."""
         try:
-            loaded = self._changed()
+            self._seen = self._signature()
+            self._digests = self._told = self._digested()
+            return self._load()
         except (OSError, ValueError) as error:
-            raise OSError(f"{self._key}: {self.path}: {_reason(error)}") from error
-        assert loaded is not None  # nothing has been seen so far
-        return loaded[0]
+            raise self._named(error) from error
 
     async def run(self) -> None:
-        """Watch the file until cancelled. What is in use stays in use while the file cannot be read."""
+        """Watch the files until cancelled. What is in use stays in use while they cannot be read."""
         while True:
             await asyncio.sleep(INTERVAL)
-            try:
-                loaded = await self._look()
-            except (OSError, ValueError) as error:
-                self._report(_reason(error))
-                continue
-            self._mistake = ""
-            if loaded is not None:
-                await self._take(loaded[0])
+            async with self.busy:
+                try:
+                    found = await self.look()
+                except (OSError, ValueError) as error:
+                    self._report(_reason(error))
+                    continue
+                self._mistake = ""
+                if found is not None:
+                    await self.take(found)
 
-    async def _take(self, loaded: T) -> None:
-        """Use what has been read. An error in that is reported, and must not end the watching."""
-        try:
-            used = self._use(loaded)
-            if used is not None:
-                await used
-        except Exception as error:
-            message = f"{self._key}: what {self.path} holds by now may not be in use everywhere"
-            asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
-        else:
-            self._log.info("file_read", key=self._key, file=str(self.path))
+    async def look(self, doubt: bool = True) -> _Found[T] | None:
+        """What the files hold by now, for `take`, if they have changed; in a thread.
 
-    async def _look(self) -> tuple[T] | None:
-        """As `_changed`, in a thread. One that hangs is waited for: there is never more than one for each file."""
-        look = in_own_thread(self._changed, "watched file")
+        A look that hangs is waited for: there is never more than one. Raises OSError; ValueError for mistakes in them.
+        `doubt`: what takes something away has to be the same at the next look.
+        """
+        look = in_own_thread(lambda: self._changed(doubt), "watched file")
         try:
             if not (await asyncio.wait((look,), timeout=SLOW))[0]:
                 self._report(f"the file system has not answered for {SLOW:g} s")
@@ -90,30 +94,111 @@ class WatchedFile(Generic[T]):
             look.cancel()
             del look  # else a cycle: the future refers to its error, the error's traceback to this frame
 
+    def take(self, found: _Found[T]) -> Awaitable[None]:
+        """Use what has been found: it applies to what comes from now on, and everywhere when what is returned ends."""
+        keys = [key for key in self._files if self._seen.get(key) != found[0].get(key)]
+        self._seen, self._digests, loaded = found
+        try:
+            return self._finish(self._use(loaded), keys)
+        except Exception as error:
+            return self._failed(error, keys)
+
+    async def read_again(self, held: AsyncExitStack) -> _Found[T] | None:
+        """The same as `look` for a reload, which takes the files as they are. Raises OSError, which names them.
+
+        Until `held` ends nobody else looks at them.
+        """
+        try:
+            async with asyncio.timeout(SLOW):
+                await held.enter_async_context(self.busy)
+                return await self.look(doubt=False)
+        except TimeoutError:
+            raise self._named(OSError(f"the file system has not answered for {SLOW:g} s")) from None
+        except (OSError, ValueError) as error:
+            raise self._named(error) from error
+
+    def renewed(self) -> list[str]:
+        """The keys of files that hold something else than when this was asked last, or at first."""
+        keys = self.renewed_since(self)
+        self._told = self._digests
+        return keys
+
+    def renewed_since(self, other: "WatchedFile[T]") -> list[str]:
+        """The same since `other` was asked, of the files that it has too."""
+        same = [key for key, path in self._files.items() if other._files.get(key) == path]
+        return [key for key in same if self._digests[key] != other._told[key]]
+
+    async def _finish(self, used: Awaitable[None] | None, keys: list[str]) -> None:
+        """An error in what uses the files is reported, and must not end the watching."""
+        try:
+            if used is not None:
+                await used
+        except Exception as error:
+            await self._failed(error, keys)
+        else:
+            self._log.info("file_read", **self._fields(keys))
+
+    async def _failed(self, error: Exception, keys: list[str]) -> None:
+        fields = self._fields(keys)
+        message = f"{fields['key']}: what {fields['file']} holds by now may not be in use everywhere"
+        asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
+
+    def _fields(self, keys: list[str]) -> dict[str, str]:
+        """How the log names the files of these keys."""
+        return {"key": ", ".join(keys), "file": ", ".join(str(self._files[key]) for key in keys)}
+
+    def _named(self, error: OSError | ValueError) -> OSError:
+        key, *others = self._files
+        if others:
+            return OSError(f"{key.rpartition('.')[0]}: {_reason(error)}")
+        return OSError(f"{key}: {self._files[key]}: {_reason(error)}")
+
     def _report(self, mistake: str) -> None:
         """Log a mistake, unless it is the one that was logged last."""
         if mistake != self._mistake:
             self._mistake = mistake
-            self._log.error("file_not_read", key=self._key, file=str(self.path), detail=mistake)
+            self._log.error("file_not_read", **self._fields(list(self._files)), detail=mistake)
 
-    def _changed(self) -> tuple[T] | None:
-        """What the file holds if it has changed since the last call. Raises OSError; ValueError for mistakes in it."""
-        status = self.path.stat()
-        signature = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+    def _changed(self, doubt: bool) -> _Found[T] | None:
+        """What the files hold if they have changed since the last call. Raises OSError, ValueError."""
+        signature = self._signature()
         if signature == self._seen:
             return None
-        if not stat.S_ISREG(status.st_mode):  # to open a FIFO would wait for its writer
-            raise ValueError("is not a regular file")
-        loaded = self._load(self.path)
-        if status.st_size == 0 and self._seen is not None and self._seen[2]:
-            # Editors empty a file before they write it, and a full disk leaves it so.
-            raise ValueError("has become empty: write a comment if nothing is to be in it")
-        doubtful = self._seen is not None and self._takes_away is not None and self._takes_away(loaded)
-        if doubtful and signature != self._doubted:
+        try:
+            digests = self._digested()
+            loaded = self._load()
+        except (OSError, ValueError):
+            if self._signature() != signature:
+                return None  # they are being replaced: the next look will tell
+            raise
+        for key, status in signature.items():
+            if status[_SIZE] == 0 and self._seen[key][_SIZE]:
+                # Editors empty a file before they write it, and a full disk leaves it so.
+                raise ValueError(self._of(key, "has become empty: write a comment if nothing is to be in it"))
+        if doubt and signature != self._doubted and self._takes_away is not None and self._takes_away(loaded):
             self._doubted = signature
             return None
-        self._seen = signature
-        return (loaded,)
+        return signature, digests, loaded
+
+    def _signature(self) -> _Signature:
+        """What shows whether the files have changed. Raises OSError; ValueError if one is no regular file."""
+        found: _Signature = {}
+        for key, path in self._files.items():
+            try:
+                status = path.stat()
+            except OSError as error:
+                raise OSError(self._of(key, _reason(error))) from None
+            if not stat.S_ISREG(status.st_mode):  # to open a FIFO would wait for its writer
+                raise ValueError(self._of(key, "is not a regular file"))
+            found[key] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
+        return found
+
+    def _digested(self) -> _Digests:
+        return {key: hashlib.sha256(path.read_bytes()).digest() for key, path in self._files.items()}
+
+    def _of(self, key: str, mistake: str) -> str:
+        """What is wrong with one of the files; it is named if there are others."""
+        return mistake if len(self._files) == 1 else f"{self._files[key]}: {mistake}"
 
 
 def _reason(error: OSError | ValueError) -> str:

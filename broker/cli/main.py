@@ -73,10 +73,14 @@ def _root(
 @configured
 def run(loaded: config.Loaded, dashboard: Dashboard = False, developer_gate: Gate = True) -> None:
     """Serve MQTT clients until interrupted."""
+    from broker.cli.checking import unusable_tls
     from broker.server.logs import configure
     from broker.server.server import Server
     from broker.storage.errors import FailedError
 
+    if problems := unusable_tls(loaded):
+        print(f"sluice: {config.ConfigError(problems)}", file=sys.stderr)
+        raise typer.Exit(CONFIG_PROBLEM)
     configure(loaded.config.log)
     try:
         show_link = print_link if dashboard else None
@@ -103,13 +107,21 @@ def show(loaded: config.Loaded) -> None:
 @config_app.command("check")
 def check(file: Annotated[Path, typer.Argument(help="YAML file to check.")]) -> None:
     """Report every mistake in a configuration file, with its key and what is expected."""
+    from broker.cli.checking import certificate_dates, unusable_tls
+
     problems = config.check(file)
+    soon: list[str] = []
+    if not problems:
+        loaded = config.load(file, environ={})
+        problems = unusable_tls(loaded)
+        out_of_date, soon = certificate_dates(loaded)
+        problems += out_of_date
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
         raise typer.Exit(CONFIG_PROBLEM)
-    if why := config.too_low(config.load(file, environ={}).config):
-        print(f"{file}: warning: {why}", file=sys.stderr)
+    for warning in [*soon, *filter(None, [config.too_low(loaded.config)])]:
+        print(f"{file}: warning: {warning}", file=sys.stderr)
     print(f"{file}: no mistakes found")
 
 

@@ -8,10 +8,11 @@ from typing import Any, Final, NamedTuple
 from broker.admin.socket import OpenSocket
 from broker.broker import Broker
 from broker.server.activation import passed_on, sockets_named
+from broker.server.certificate_dates import Shown
 from broker.server.handover import Opened
 from broker.server.listener_plan import ListenerPlan, same_place
 from broker.server.listening import BACKLOG, open_sockets, prepare
-from broker.server.open_listener import OpenListener, Secured
+from broker.server.open_listener import Followed, OpenListener
 from broker.server.unix_socket import open_unix
 from broker.telemetry.slices import Slices
 from config.models import Listener
@@ -25,7 +26,7 @@ class NextListeners(NamedTuple):
     """What a reload has prepared, before anything has changed."""
 
     plan: ListenerPlan
-    changed: list[tuple[OpenListener, Listener, Secured | None]]
+    changed: list[tuple[OpenListener, Listener, Followed | None]]
     opened: list[OpenListener]
 
     def renewed(self) -> list[str]:
@@ -58,6 +59,11 @@ class Listeners:
         """The log fields of each socket."""
         return [place for one in self._open.values() for place in one.places]
 
+    @property
+    def shown(self) -> list[Shown]:
+        """The certificates that listeners show to their clients."""
+        return [each for each in (one.shown for one in self._open.values()) if each is not None]
+
     async def open(self, listener: Listener) -> None:
         """Listen. Raises OSError, which names the listener."""
         one = await self._bound(listener, [])
@@ -66,13 +72,10 @@ class Listeners:
 
     async def prepare(self, plan: ListenerPlan) -> NextListeners:
         """Bind the new sockets, and read the files of TLS again, before anything changes. Raises OSError."""
-        changed: list[tuple[OpenListener, Listener, Secured | None]] = []
+        changed: list[tuple[OpenListener, Listener, Followed | None]] = []
         for was, settings in plan.stay:
             one = self._open[was.name]
-            try:
-                changed.append((one, settings, one.secured(settings)))
-            except OSError as error:
-                raise OSError(f"listener {settings.name}: {error}") from error
+            changed.append((one, settings, one.secured(settings)))
         prepared = NextListeners(plan, changed, [])
         closing = [self._open[listener.name] for listener in plan.closed]
         try:
@@ -117,8 +120,8 @@ class Listeners:
 
     async def _bound(self, listener: Listener, closing: list[OpenListener]) -> OpenListener:
         """A listener with its sockets. `closing`: those that make room for it. Raises OSError, which names it."""
+        one = OpenListener(self._broker, listener)
         try:
-            one = OpenListener(self._broker, listener)
             await one.bind(*await self._sockets(listener, closing))
         except OSError as error:
             raise OSError(f"listener {listener.name}: cannot listen on {listener.bind}: {error}") from error

@@ -5,8 +5,10 @@ import errno
 import socket
 import ssl
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from broker.server.x509 import certificates
 from config.tls import Tls
 
 BACKLOG: Final = 4096
@@ -32,6 +34,10 @@ _NOT_HERE: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 MQTT: Final = "mqtt"
 HTTP: Final = "http/1.1"
 """Names of protocols (ALPN). WebSocket begins as HTTP, and has no name of its own."""
+
+_KEY_ERRORS: Final = dict.fromkeys(
+    ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"), "the key is not the one of the certificate"
+)
 
 _MINIMUM: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -142,12 +148,13 @@ def server_contexts(tls: Tls, protocol: str) -> Contexts:
 def server_context(tls: Tls, protocol: str) -> ssl.SSLContext:
     """The TLS context of a listener's configuration. Raises OSError, which names the file that is wrong.
 
-    `protocol`: what is spoken, for clients that ask for it (ALPN); the others are served all the same.
+    `protocol`: what is spoken, for clients that ask for it (ALPN); the others are served all the same. Empty = none.
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = _MINIMUM[tls.minimum_version]
     context.options |= ssl.OP_NO_RENEGOTIATION  # OpenSSL 1.1.1 allows it by default; compression is off
-    context.set_alpn_protocols([protocol])
+    if protocol:
+        context.set_alpn_protocols([protocol])
     if tls.ciphers is not None:
         context.set_ciphers(tls.ciphers)
     if tls.curve is not None:
@@ -156,12 +163,14 @@ def server_context(tls: Tls, protocol: str) -> ssl.SSLContext:
         context.load_cert_chain(tls.certfile, tls.keyfile)
     except (OSError, ssl.SSLError) as error:
         key = tls.keyfile or tls.certfile
-        raise OSError(f"certificate {tls.certfile} with key {key} cannot be used: {error}") from error
+        why = _KEY_ERRORS.get(getattr(error, "reason", None) or "", str(error))
+        raise OSError(f"certificate {tls.certfile} with key {key} cannot be used: {why}") from error
     if tls.cafile is not None:
         try:
             context.load_verify_locations(tls.cafile)
         except (OSError, ssl.SSLError) as error:
             raise OSError(f"authorities in {tls.cafile} cannot be used: {error}") from error
+        _set_chain(context, tls.cafile, tls.partial_chain)
         context.verify_mode = ssl.CERT_REQUIRED if tls.require_client_certificate else ssl.CERT_OPTIONAL
         # OpenSSL does not verify again whose session is resumed: a certificate would count after it has expired. TLS
         # 1.3 has no resumption without tickets. In TLS 1.2 Python cannot turn off session ids.
@@ -174,6 +183,26 @@ def server_context(tls: Tls, protocol: str) -> ssl.SSLContext:
             raise OSError(f"revocation lists in {tls.crlfile} cannot be used: {error}") from error
         context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
     return context
+
+
+def _set_chain(context: ssl.SSLContext, cafile: Path, partial: bool) -> None:
+    """Whether a client's chain may end at an authority that is no root. Raises OSError if no chain could end.
+
+    Python 3.13 allows it by itself, and older versions do not: here the configuration says so.
+    """
+    if partial:
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        return
+    context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        found = certificates(cafile.read_bytes())
+    except ValueError:
+        return  # one that only OpenSSL can read may be a root
+    if found and not any(each.self_issued or each.trusted for each in found):
+        raise OSError(
+            f"authorities in {cafile} cannot be used: there is no root among them, where the chain of a client's "
+            "certificate has to end; add the root, or set partial_chain: true to trust these themselves"
+        )
 
 
 def _refuse_resumption(tls: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> int | None:

@@ -14,12 +14,15 @@ from broker.broker import Broker
 from broker.connection.connection import Connection
 from broker.connection.log import log_websocket_refused
 from broker.connection.origin import Origin
+from broker.server.certificate_dates import Shown
 from broker.server.frame_turns import FrameTurns
 from broker.server.listening import BACKLOG, HTTP, MQTT, Contexts, server_contexts
 from broker.server.proxy_protocol import ProxiedListener
-from broker.server.tls_files import CERTIFICATE, Digests, digests, renewed
+from broker.server.tls_files import CERTIFICATE, files, own_certificate
 from broker.server.tls_handshake import TlsListener
+from broker.server.x509 import Certificate
 from config.models import Listener
+from config.tls import Tls
 
 KEEP_FILE: Final[dict[str, Any]] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 """From 3.13 on event loops remove the file of a socket that they close: it may be systemd's, or taken over."""
@@ -29,9 +32,15 @@ class Secured(NamedTuple):
     """TLS of a listener, as its files are now."""
 
     contexts: Contexts
-    revoked: WatchedFile[Contexts] | None
-    """The lists of revoked certificates; None = they are not looked at."""
-    digests: Digests
+    certificate: Certificate | None
+    """What clients are shown; None = only OpenSSL can read it."""
+
+
+class Followed(NamedTuple):
+    """TLS of a listener, and its files, which are followed."""
+
+    files: WatchedFile[Secured]
+    now: Secured
 
 
 class OpenListener:
@@ -58,23 +67,31 @@ class OpenListener:
         opened = [sock for sock in self.sockets if sock.fileno() >= 0]
         return [{"listener": self.settings.name, **_place(sock), **_kind(self.settings)} for sock in opened]
 
-    def secured(self, settings: Listener) -> "Secured | None":
+    def secured(self, settings: Listener) -> "Followed | None":
         """What TLS needs by these settings; None = it is off. Raises OSError."""
         own = settings.tls
         if own is None:
             return None
-        contexts = partial(server_contexts, own, MQTT if settings.websocket is None else HTTP)
-        file = None
-        if own.crlfile is not None:
-            file = WatchedFile("listeners[].tls.crlfile", own.crlfile, lambda _: contexts(), self._renew)
-        used = contexts() if file is None else file.read()
-        return Secured(used, file, digests(own))
+        place = f"listeners ({settings.name}).tls"
+        load = partial(_secured, own, MQTT if settings.websocket is None else HTTP)
+        # Of files that are being replaced some may be new already: they count when all are the same at the next look.
+        watched = WatchedFile(files(place, own), load, self._renew, takes_away=lambda _: True)
+        return Followed(watched, watched.read())
 
-    def renewed(self, secured: "Secured | None") -> list[str]:
-        """The keys of `tls` whose files have other contents in `secured` than in what is used now."""
+    def renewed(self, secured: "Followed | None") -> list[str]:
+        """The keys of `tls` whose files have other contents in `secured` than at the last reload."""
         if self._secured is None or secured is None:
             return []
-        return renewed(self._secured.digests, secured.digests)
+        keys = secured.files.renewed_since(self._secured.files)
+        return [key.rpartition(".")[2] for key in keys]
+
+    @property
+    def shown(self) -> Shown | None:
+        """The certificate that clients are shown; None = without TLS."""
+        tls = self.settings.tls
+        if tls is None or self._secured is None or self._secured.now.certificate is None:
+            return None
+        return Shown(self.settings.name, tls.certfile, self._secured.now.certificate)
 
     async def bind(self, sockets: list[socket.socket], unix: OpenSocket | None = None) -> None:
         """These are its sockets; nothing is accepted yet. Raises OSError."""
@@ -102,7 +119,7 @@ class OpenListener:
             sock.listen(BACKLOG)
         self._watch()
 
-    def use(self, settings: Listener, secured: "Secured | None") -> None:
+    def use(self, settings: Listener, secured: "Followed | None") -> None:
         """New connections are for these settings, on the same sockets; `secured`: for them.
 
         If they have something else to show before MQTT, those that are about to show it begin again.
@@ -114,7 +131,7 @@ class OpenListener:
             self._end_handshakes()
             self._way = self._new_way()
         elif secured is not None:
-            self._renew(secured.contexts)
+            self._renew(secured.now)
         self._watch()
 
     def close(self) -> None:
@@ -164,7 +181,7 @@ class OpenListener:
         self._tls = self._proxied = None
         following: Callable[[Origin | None], asyncio.Protocol] = self._new_connection
         if self._secured is not None:
-            contexts = self._secured.contexts
+            contexts = self._secured.now.contexts
             self._tls = TlsListener(broker.events, broker.wheel, broker.settings, name, contexts, following)
             following = self._tls.accept
         if proxy is None:
@@ -190,18 +207,25 @@ class OpenListener:
         )
         return cast("asyncio.Protocol", transport)
 
-    def _renew(self, contexts: Contexts) -> None:
-        """For new connections the files of TLS are as these contexts have them."""
+    def _renew(self, secured: Secured) -> None:
+        """For new connections the files of TLS are as they are here."""
+        if self._secured is not None:
+            self._secured = self._secured._replace(now=secured)
         if self._tls is not None:
-            self._tls.contexts = contexts
+            self._tls.contexts = secured.contexts
 
     def _watch(self) -> None:
-        """Have newer lists of revoked certificates apply to new connections."""
+        """Have newer files of TLS apply to new connections."""
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
-        if self._secured is not None and self._secured.revoked is not None:
-            self._watching = asyncio.get_running_loop().create_task(self._secured.revoked.run())
+        if self._secured is not None:
+            self._watching = asyncio.get_running_loop().create_task(self._secured.files.run())
+
+
+def _secured(tls: Tls, protocol: str) -> Secured:
+    """Read the files. Raises OSError."""
+    return Secured(server_contexts(tls, protocol), own_certificate(tls))
 
 
 def _terms(settings: Listener) -> tuple[object, object]:

@@ -1,11 +1,13 @@
 """Reload: what of a new configuration applies to a running broker at once, and what needs a restart and why."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
+from broker.auth.watched_file import WatchedFile
 from broker.server.listener_plan import ListenerPlan, plan_listeners
 from config.layers import dotted
 from config.load import Loaded
@@ -58,7 +60,7 @@ class Changes(NamedTuple):
     changed: list[str]
     """Keys whose new values apply."""
     renewed: list[str]
-    """Keys that name the same certificates, keys or authorities as before, which have other contents now."""
+    """Keys that name the same files as before, of which these have other contents than at the last reload."""
     opened: list[Listener]
     closed: list[Listener]
     disconnected: dict[str, int]
@@ -89,6 +91,16 @@ def plan_reload(new: Config, old: Config) -> Plan:
     changed = [key for key in differing if key not in restart]
     changed += _changed_in_listeners(listeners, new)
     return Plan(config, sorted(changed), restart | listeners.restart, listeners)
+
+
+async def read_again(files: Sequence[WatchedFile[Any]], held: AsyncExitStack) -> list[tuple[WatchedFile[Any], Any]]:
+    """What the files hold that have changed. Nobody else looks at them until `held` ends. Raises OSError."""
+    found = []
+    for file in files:
+        content = await file.read_again(held)
+        if content is not None:
+            found.append((file, content))
+    return found
 
 
 def sources_after(plan: Plan, loaded: Loaded, before: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ import errno
 import resource
 import signal
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -17,13 +17,14 @@ from broker.persistence import open_persistence
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.own_thread import in_own_thread
 from broker.runtime.timers import TICK
+from broker.server.certificate_dates import CertificateDates, Shown
 from broker.server.garbage import spare_what_is_old
 from broker.server.handover import open_ahead
 from broker.server.listeners import Listeners
 from broker.server.logs import AUDIT, limit, set_level, tell_left_out
 from broker.server.memory import MemoryWatch, keep_freed
 from broker.server.notify import Notify
-from broker.server.reload import Changes, plan_reload, sources_after, summary
+from broker.server.reload import Changes, plan_reload, read_again, sources_after, summary
 from broker.server.shutdown import disconnect_all
 from broker.server.starting import introduction
 from broker.telemetry.sys_topics import SysTopics
@@ -78,6 +79,7 @@ class Server:
         self.started_us = monotonic_us()
         self.totals_walk = TotalsWalk(self.broker.clients, self.broker.totals, self.broker.router.shared)
         self.listeners = Listeners(self.broker, opened_ahead)
+        self._dates = CertificateDates(self._shown)
         self._memory = MemoryWatch(self.broker)
         self._notify = Notify()
         self._stopping = asyncio.Event()
@@ -106,6 +108,7 @@ class Server:
             self._log.info("in_memory", detail="without persistence.directory, all sessions end with this process")
         if why := too_low(self.config):
             self._log.warning("memory_watermark_low", detail=why)
+        self._dates.look()
         for opened in self.listeners.opened:  # logged last, so that the whole broker is ready when a script sees it
             self._log.info("listening", **opened)
         if admin is not None and self._show_link is not None:
@@ -167,17 +170,23 @@ class Server:
         """
         if self._again is None:
             raise OSError("there is no configuration to read again")
-        async with self._reloading:  # so that what was read first is applied first
+        followed = [*self.broker.watched, *([] if self._admin is None else self._admin.watched)]
+        async with AsyncExitStack() as held:
+            await held.enter_async_context(self._reloading)  # so that what was read first is applied first
             loaded = await in_own_thread(self._again, "configuration")
             plan = plan_reload(loaded.config, self.config)
+            files = await read_again(followed, held)
             self._refuse_when_stopping()
             prepared = await self.listeners.prepare(plan.listeners)
             renewed = prepared.renewed()
             try:
                 self._refuse_when_stopping()
-                if self._admin is not None:
-                    renewed += self._admin.read_certificate()
+                # Rules of files count with those of the configuration, not before or after them: `use` renews both.
+                being_used = [file.take(found) for file, found in files]
                 await self.broker.use(plan.config, self.config)
+                for each in being_used:
+                    await each
+                renewed += [key for file in followed for key in file.renewed()]
             except BaseException:
                 prepared.discard()
                 raise
@@ -200,6 +209,10 @@ class Server:
         else:
             self._log.info("reloaded", **told)
         return changes
+
+    def _shown(self) -> list[Shown]:
+        """The certificates in use now."""
+        return self.listeners.shown + ([] if self._admin is None else self._admin.shown)
 
     def _refuse_when_stopping(self) -> None:
         if self._stopping.is_set():
@@ -243,7 +256,7 @@ class Server:
     def _watch_files(self, loop: asyncio.AbstractEventLoop) -> None:
         for file in self.broker.watched:
             self._tasks.append(loop.create_task(file.run()))
-        self._tasks += [loop.create_task(job()) for job in self.broker.jobs]
+        self._tasks += [loop.create_task(job()) for job in (*self.broker.jobs, self._dates.run)]
 
     def _start_exporter(self) -> "Exporter | None":
         if self.config.metrics.directory is None:

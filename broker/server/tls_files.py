@@ -1,27 +1,60 @@
-"""The files of a certificate: a reload says which of them have other contents than before, under the same name."""
+"""The files of TLS sections: which there are, and from when until when the broker's own certificates are valid."""
 
-import hashlib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from broker.server.x509 import Certificate, certificates
+from config.models import Config
 from config.tls import Tls
 
 CERTIFICATE: Final = ("certfile", "keyfile")
 """Keys of `tls` that say who the broker is."""
-KEYS: Final = (*CERTIFICATE, "cafile")
-"""Those that a reload reads. Lists of revoked certificates are followed, and read without a reload."""
+KEYS: Final = (*CERTIFICATE, "cafile", "crlfile")
 
-Digests = dict[str, tuple[Path, bytes]]
-"""The file of each key that is set, and a digest of its contents."""
-
-
-def digests(tls: Tls) -> Digests:
-    """Read the files. Raises OSError."""
-    paths = {key: getattr(tls, key) for key in KEYS}
-    return {key: (path, hashlib.sha256(path.read_bytes()).digest()) for key, path in paths.items() if path is not None}
+SOON: Final = 14 * 86_400.0
+"""Seconds before a certificate expires in which that is a warning."""
 
 
-def renewed(before: Digests, after: Digests) -> list[str]:
-    """Return the keys whose files have the same names and other contents."""
-    both = before.keys() & after.keys()
-    return [key for key in KEYS if key in both and before[key] != after[key] and before[key][0] == after[key][0]]
+def sections(config: Config) -> dict[str, Tls]:
+    """The TLS sections of a configuration, by their dotted keys."""
+    found = {f"listeners[{index}].tls": listener.tls for index, listener in enumerate(config.listeners)}
+    found["admin.tls"] = config.admin.tls
+    return {key: tls for key, tls in found.items() if tls is not None}
+
+
+def files(place: str, tls: Tls) -> dict[str, Path]:
+    """The files of a section, by key; `place`: the key of the section."""
+    paths: dict[str, Path | None] = {f"{place}.{key}": getattr(tls, key) for key in KEYS}
+    return {key: path for key, path in paths.items() if path is not None}
+
+
+def own_certificate(tls: Tls) -> Certificate | None:
+    """The certificate that clients are shown; None if it is one that only OpenSSL can read. Raises OSError."""
+    try:
+        return next(iter(certificates(tls.certfile.read_bytes())), None)
+    except ValueError:
+        return None
+
+
+def out_of_date(certificate: Certificate, now: float) -> str:
+    """Why a certificate is not valid at this Unix time; empty if it is."""
+    if now > certificate.not_after:
+        return f"the certificate has expired on {_date(certificate.not_after)}: clients refuse it"
+    if now < certificate.not_before:
+        return f"the certificate is not valid before {_date(certificate.not_before)}: clients refuse it"
+    return ""
+
+
+def expires_soon(certificate: Certificate, now: float) -> str:
+    """How soon a certificate expires that is valid now; empty if there is time."""
+    left = certificate.not_after - now
+    if not 0 <= left < SOON:
+        return ""
+    days = int(left // 86_400)
+    rest = f"{days} day{'s' * (days != 1)}" if days else "less than a day"
+    return f"the certificate expires in {rest}, on {_date(certificate.not_after)}: renew it"
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -4,7 +4,7 @@ Names and units follow Prometheus's conventions. `listener` is that of a session
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, product
 from typing import TYPE_CHECKING, Final
@@ -136,8 +136,16 @@ class _Scrape:
 class Prometheus:
     """Answers scrapes."""
 
-    def __init__(self, broker: "Broker", walk: TotalsWalk, unready: Callable[[], list[str]]) -> None:
+    def __init__(
+        self,
+        broker: "Broker",
+        walk: TotalsWalk,
+        unready: Callable[[], list[str]],
+        expiry: Callable[[], Iterable[tuple[str, float]]],
+    ) -> None:
+        """`expiry`: the names of listeners with TLS, each with the Unix time until which its certificate is valid."""
         self._broker = broker
+        self._expiry = expiry
         self._walk = walk
         self._unready = unready
         self._process = ProcessCollector(registry=CollectorRegistry(auto_describe=False))
@@ -177,6 +185,7 @@ class Prometheus:
         yield _refused(self._broker.totals)
         yield _disconnects(self._broker.totals)
         yield _admin_refused(self._broker.totals)
+        yield _certificates(self._expiry())
         yield from self._of_broker(snapshot)
 
     def _of_broker(self, snapshot: TotalsSnapshot) -> Iterator[Metric]:
@@ -260,6 +269,17 @@ def _admin_refused(totals: "Totals") -> Metric:
     )
     for reason, count in totals.admin_refused.items():
         family.add_metric((reason,), count)
+    return family
+
+
+def _certificates(expiry: Iterable[tuple[str, float]]) -> Metric:
+    family = GaugeMetricFamily(
+        "sluice_certificate_expiry_timestamp_seconds",
+        "Unix time until which the certificate of a listener is valid.",
+        labels=("listener",),
+    )
+    for listener, not_after in expiry:
+        family.add_metric((listener,), not_after)
     return family
 
 

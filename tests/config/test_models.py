@@ -140,6 +140,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (WebSocket, "path", ["", "mqtt", "/a b", "/ä", "/" * 1001, None, 5]),
     (WebSocket, "origins", [None, "https://example.com", [""], [5]]),
     (Tls, "certfile", [None, 5, []]),
+    (Tls, "partial_chain", ["maybe", None, 2]),
     *((Tls, key, [5, []]) for key in ("keyfile", "cafile", "crlfile")),
     (Tls, "username", ["", "ann", "{other}", 5]),
     (ProxyProtocol, "trusted", [None, [], ["proxy"], ["10.0.0.1/8"], [5], "10.0.0.1"]),
@@ -379,11 +380,7 @@ def test_a_config_in_python_holds_the_rules_too() -> None:
     with pytest.raises(ValidationError, match=r"listeners\[0\]\.bind: 0\.0\.0\.0:1883 can be reached"):
         Config(listeners=[Listener(bind="0.0.0.0:1883")])
     with pytest.raises(ValidationError, match="without cafile"):
-        Config(
-            listeners=[
-                Listener(bind="0.0.0.0:1", tls=Tls(certfile=Path("a"), require_client_certificate=True)),
-            ],
-        )
+        Config(listeners=[Listener(bind="0.0.0.0:1", tls=Tls(certfile=Path("a"), require_client_certificate=True))])
     with pytest.raises(ValidationError, match=r"addresses\[0\]\.full_policy: found page without persistence\."):
         Config(addresses=[AddressSettings(match="a", max_size_bytes=1, full_policy="page")])
     with pytest.raises(ValidationError, match=r"session\.mqueue_priorities\[1\]\.match: found 'a'"):

@@ -11,7 +11,11 @@ from broker.telemetry.prometheus import Prometheus
 def metrics_router(managed: Managed) -> APIRouter:
     """The endpoint."""
     router = APIRouter(tags=["metrics"])
-    prometheus = Prometheus(managed.broker, managed.totals_walk, managed.unready)
+
+    def expiry() -> list[tuple[str, float]]:
+        return [(each.place, each.certificate.not_after) for each in managed.listeners.shown]
+
+    prometheus = Prometheus(managed.broker, managed.totals_walk, managed.unready, expiry)
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics(accept: Annotated[str, Header()] = "") -> Response:

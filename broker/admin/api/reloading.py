@@ -26,10 +26,13 @@ class ClosedListener(OpenedListener):
 
 
 class Reloaded(BaseModel):
-    """What a reload has changed. Certificates and the files of users and rules are read again in any case."""
+    """What a reload has changed. It has applied to all when this is answered."""
 
     changed: list[str] = Field(description="Keys whose new values apply.")
-    renewed: list[str] = Field(description="Keys of `tls` that name the same files as before, with other contents.")
+    renewed: list[str] = Field(
+        description="Keys that name the same files (of certificates, users or rules) with other contents than at the "
+        "last reload, or the start."
+    )
     opened: list[OpenedListener] = Field(description="Listeners that are new, or somewhere else now.")
     closed: list[ClosedListener] = Field(description="Listeners that are gone, or were somewhere else before.")
     restart: dict[str, str] = Field(

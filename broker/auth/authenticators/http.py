@@ -8,6 +8,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,7 +115,7 @@ class HttpAuthenticator:
             return response.status, content
 
     def _follow(self, path: Path) -> None:
-        file = WatchedFile(f"{self.name}.header_file", path, _read_secret, self._use_secret)
+        file = WatchedFile({f"{self.name}.header_file": path}, partial(_read_secret, path), self._use_secret)
         self._use_secret(file.read())
         self.files.append(file)
 

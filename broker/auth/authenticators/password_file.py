@@ -1,6 +1,7 @@
 """Users with passwords in a file: `authentication.password_file`."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from secrets import token_bytes
 from typing import Final
@@ -29,9 +30,12 @@ class PasswordFile:
 
     def __init__(self, path: Path, pool: HashingPool) -> None:
         """Read the file. Raises OSError."""
-        self.file = WatchedFile(self.name, path, users_file.read, self.update, self._takes_away)
+        self.file = WatchedFile(
+            {self.name: path}, partial(users_file.read, path), self.update, self._takes_away
+        )
         self.on_changed: Callable[[set[str]], None] = lambda _: None
         """Called with the names of users who are gone, or have another password or other roles."""
+        self._path = path
         self._passwords = Passwords(pool)
         self._log = structlog.get_logger("sluice")
         self._users: dict[str, User] = {}
@@ -68,6 +72,6 @@ class PasswordFile:
         self._users = new
         self._likes = list(new.values()) or [self._nobody]
         for mistake in contents.mistakes[:_MOST_LOGGED]:
-            self._log.warning("password_file_mistake", file=str(self.file.path), detail=str(mistake))
+            self._log.warning("password_file_mistake", file=str(self._path), detail=str(mistake))
         if changed:
             self.on_changed(changed)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
@@ -74,7 +75,7 @@ class TokenKeys:
         return next((key for key in self._keys if key.key_id == key_id), None)
 
     def _follow(self, name: str, path: Path, load: Callable[[Path], Any], use: Callable[[Any], None]) -> None:
-        file = WatchedFile(f"{KEY}.{name}", path, load, use)
+        file = WatchedFile({f"{KEY}.{name}": path}, partial(load, path), use)
         use(file.read())
         self.files.append(file)
 

@@ -26,7 +26,7 @@ def open_files(
     ):
         if path is None:
             continue
-        file = WatchedFile(key, path, read, partial(use, key))
+        file = WatchedFile({key: path}, partial(read, path), partial(use, key))
         authorizer.put(key, file.read())
         files.append(file)
     return files

@@ -26,12 +26,13 @@ class Reader:
         self.loads = 0
         self.going_on = threading.Event()
         self.going_on.set()
-        self.file = WatchedFile("section.key", path, self._load, self.used.append)
+        self.path = path
+        self.file = WatchedFile({"section.key": path}, self._load, self.used.append)
 
-    def _load(self, path: Path) -> str:
+    def _load(self) -> str:
         self.loads += 1
         self.going_on.wait(SECONDS)
-        text = path.read_text()
+        text = self.path.read_text()
         if "wrong" in text:
             raise ValueError(f"line 1: {text.split()[-1]}")
         return text
@@ -110,7 +111,7 @@ async def test_an_error_in_what_uses_it(tmp_path: Path) -> None:
 
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
     reader = Reader(path)
-    reader.file = WatchedFile("section.key", path, Path.read_text, use)
+    reader.file = WatchedFile({"section.key": path}, path.read_text, use)
     reader.file.read()
     async with reader.watching():
         put(path, "two")
@@ -163,13 +164,13 @@ async def test_half_written(tmp_path: Path) -> None:
     pieces: list[str] = []
     used: list[str] = []
 
-    def load(path: Path) -> str:
+    def load() -> str:
         text = path.read_text()
         if pieces:
             put(path, text + pieces.pop(0))  # the next piece comes when this one has just been read
         return text
 
-    file = WatchedFile("section.key", path, load, used.append, lambda text: "two" not in text)
+    file = WatchedFile({"section.key": path}, load, used.append, lambda text: "two" not in text)
     file.read()
     pieces += [" t", "wo", " three"]
     put(path, "one")
@@ -188,14 +189,14 @@ async def test_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(watched_file, "SLOW", 0.05)
     path, other = Reader(tmp_path / "file"), Reader(tmp_path / "other")
     for reader in (path, other):
-        reader.file.path.write_text("one")
+        reader.path.write_text("one")
         reader.file.read()
     path.going_on.clear()
     with capture_logs() as logged:
         async with path.watching(), other.watching():
-            put(path.file.path, "two")
+            put(path.path, "two")
             await until(lambda: len(logged) == 1)
-            put(other.file.path, "two")
+            put(other.path, "two")
             await until(lambda: other.used == ["two"])
             assert path.loads == 2
             path.going_on.set()

@@ -179,14 +179,14 @@ def test_port_in_use(tmp_path: Path) -> None:
 
 
 def test_wrong_key(tmp_path: Path, certificates: Certificates) -> None:
-    """A certificate with another certificate's key is one more line and status 1."""
+    """A certificate with another certificate's key is a mistake in the configuration: status 2."""
     tls = {"certfile": str(certificates.server.certfile), "keyfile": str(certificates.client.keyfile)}
     (tmp_path / "tls.yaml").write_text(yaml.safe_dump({"listeners": [{"bind": "127.0.0.1:0", "tls": tls}]}))
     ran = sluice("run", "-c", "tls.yaml", folder=tmp_path)
-    assert (ran.returncode, ran.stdout) == (1, "")
-    started, failed = ran.stderr.splitlines()
-    assert "starting" in started
-    assert failed.startswith("sluice: listener default: cannot listen on 127.0.0.1:0: certificate ")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    first, failed = ran.stderr.splitlines()
+    assert first == "sluice: the configuration has a mistake:"
+    assert failed.startswith("  tls.yaml:4: listeners[0].tls: certificate ")
     assert str(certificates.client.keyfile) in failed
 
 

@@ -1,42 +1,47 @@
-"""The files of a certificate: which of them a reload calls renewed."""
+"""The files of TLS sections, and what is said about the dates of a certificate."""
 
 from pathlib import Path
 
 import pytest
 
-from broker.server.tls_files import digests, renewed
+from broker.server.tls_files import SOON, expires_soon, files, out_of_date, own_certificate
+from broker.server.x509 import Certificate
 from config.tls import Tls
 
 pytestmark = pytest.mark.once
 
-
-@pytest.fixture
-def files(tmp_path: Path) -> Tls:
-    """Two files, and no key of its own."""
-    for name in ("a.pem", "ca.pem"):
-        (tmp_path / name).write_bytes(b"before")
-    return Tls(certfile=tmp_path / "a.pem", cafile=tmp_path / "ca.pem")
+DAY = 86_400.0
+YEAR = Certificate(0.0, 365 * DAY, False, False)
 
 
-def test_other_contents(files: Tls) -> None:
-    """Files with other contents are renewed, each by itself; to write the same again is nothing."""
-    before = digests(files)
-    files.certfile.write_bytes(b"before")
-    assert renewed(before, digests(files)) == []
-    files.certfile.write_bytes(b"after")
-    assert renewed(before, digests(files)) == ["certfile"]
+def test_files() -> None:
+    """Those that are set are named by their keys."""
+    tls = Tls(certfile=Path("a.pem"), cafile=Path("ca.pem"))
+    assert files("admin.tls", tls) == {"admin.tls.certfile": Path("a.pem"), "admin.tls.cafile": Path("ca.pem")}
 
 
-def test_other_name(files: Tls, tmp_path: Path) -> None:
-    """A file of another name is not renewed: the key has changed. Nor is one that was not named before."""
-    before = digests(files)
-    (tmp_path / "b.pem").write_bytes(b"after")
-    moved = files.model_copy(update={"certfile": tmp_path / "b.pem", "keyfile": tmp_path / "b.pem"})
-    assert renewed(before, digests(moved)) == []
+@pytest.mark.parametrize(
+    ("now", "wrong", "soon"),
+    [
+        (-1.0, "is not valid before 1970-01-01 00:00 UTC", ""),
+        (0.0, "", ""),
+        (365 * DAY - SOON, "", ""),
+        (365 * DAY - SOON + 1, "", "expires in 13 days, on 1971-01-01 00:00 UTC"),
+        (363.5 * DAY, "", "expires in 1 day, on"),
+        (364.5 * DAY, "", "expires in less than a day, on"),
+        (365 * DAY + 1, "has expired on 1971-01-01 00:00 UTC", ""),
+    ],
+)
+def test_dates(now: float, wrong: str, soon: str) -> None:
+    """A certificate is out of date, or expires within 14 days, or neither: one of the two is said at most."""
+    for said, expected in ((out_of_date(YEAR, now), wrong), (expires_soon(YEAR, now), soon)):
+        assert expected in said
+        assert bool(said) == bool(expected)
 
 
-def test_missing(files: Tls) -> None:
-    """A file that is not there is an error."""
-    files.certfile.unlink()
-    with pytest.raises(FileNotFoundError):
-        digests(files)
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    """What is no certificate has no dates; whether it can be used is for OpenSSL to say."""
+    file = tmp_path / "a.pem"
+    for content in (b"", b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"):
+        file.write_bytes(content)
+        assert own_certificate(Tls(certfile=file)) is None

@@ -1,0 +1,106 @@
+"""Certificates that expire: what the log, /metrics and `sluice config check` say."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+from structlog.testing import capture_logs
+from typer.testing import CliRunner
+
+from broker.cli.main import app
+from broker.server.certificate_dates import CertificateDates, Shown
+from broker.server.x509 import Certificate
+from tests.broker.conftest import Start
+from tests.support.broker.admin import request
+from tests.support.broker.events import events, wait_for_event
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.once
+
+DAY = timedelta(days=1)
+
+
+def issue(path: Path, ca: trustme.CA, begin: timedelta, end: timedelta) -> datetime:
+    """Write a certificate with its key, valid from and until so long from now; returns when it expires."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    own = ca.issue_cert("127.0.0.1", not_before=now + begin, not_after=now + end)
+    new = path.with_name("new")
+    own.private_key_and_cert_chain_pem.write_to_path(str(new))
+    new.replace(path)
+    return now + end
+
+
+def listener(file: Path, **tls: str) -> dict[str, Any]:
+    """A listener with this certificate."""
+    return {"name": "mqtts", "bind": "127.0.0.1:0", "tls": {"certfile": str(file), **tls}}
+
+
+def test_start(start: Start, tmp_path: Path) -> None:
+    """The start warns of a certificate that expires soon, /metrics says when; one that is renewed is not mentioned."""
+    file, ca = tmp_path / "own.pem", trustme.CA()
+    expiry = issue(file, ca, -DAY, 3 * DAY)
+    broker = start(sections={"listeners": [listener(file)], "admin": {"socket": "a.sock"}})
+    (warning,) = wait_for_event(broker, "certificate_expires")
+    assert (warning["level"], warning["listener"], warning["file"]) == ("warning", "mqtts", str(file))
+    assert "expires in 2 days" in warning["detail"]
+    line = 'sluice_certificate_expiry_timestamp_seconds{listener="mqtts"} '
+
+    def told() -> float:
+        text = request(broker.folder / "a.sock", "/metrics").text
+        return next(float(each.removeprefix(line)) for each in text.splitlines() if each.startswith(line))
+
+    assert told() == expiry.timestamp()
+    expiry = issue(file, ca, -DAY, 90 * DAY)
+    wait_for_event(broker, "file_read")
+    wait_until(lambda: told() == expiry.timestamp(), "the renewed certificate is in the metrics")
+    assert len(events(broker, "certificate_expires")) == 1
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "status", "said"),
+    [
+        (-2 * DAY, -DAY, 2, "own.yaml:5: listeners[0].tls.certfile: the certificate has expired on "),
+        (DAY, 90 * DAY, 2, "own.yaml:5: listeners[0].tls.certfile: the certificate is not valid before "),
+        (-DAY, 5 * DAY, 0, "own.yaml: warning: listeners[0].tls.certfile: the certificate expires in 4 days, on "),
+        (-DAY, 90 * DAY, 0, "no mistakes found"),
+    ],
+)
+def test_check(tmp_path: Path, begin: timedelta, end: timedelta, status: int, said: str) -> None:
+    """`config check` ends with 2 for a certificate that is not valid now, and warns of one that expires soon."""
+    issue(tmp_path / "own.pem", trustme.CA(), begin, end)
+    file = tmp_path / "own.yaml"
+    file.write_text(yaml.safe_dump({"listeners": [listener(tmp_path / "own.pem")]}))
+    result = CliRunner().invoke(app, ["config", "check", str(file)])
+    assert (result.exit_code, said in result.output.replace(str(tmp_path) + "/", "")) == (status, True), result.output
+
+
+def test_check_of_a_pair(tmp_path: Path) -> None:
+    """`config check` looks at key and certificate together."""
+    ca = trustme.CA()
+    for name in ("own.pem", "other.pem"):
+        issue(tmp_path / name, ca, -DAY, 90 * DAY)
+    file = tmp_path / "own.yaml"
+    own = listener(tmp_path / "own.pem", keyfile=str(tmp_path / "other.pem"))
+    file.write_text(yaml.safe_dump({"listeners": [own]}))
+    result = CliRunner().invoke(app, ["config", "check", str(file)])
+    assert result.exit_code == 2
+    assert "listeners[0].tls: certificate " in result.output
+    assert "the key is not the one of the certificate" in result.output
+
+
+def test_each_is_said_once() -> None:
+    """A certificate that expires while the broker runs is a warning, then an error, each once; a new one is new."""
+    day = 86_400.0
+    now = [0.0]
+    shown = [Shown("mqtts", Path("a.pem"), Certificate(0.0, 30 * day, False, False))]
+    dates = CertificateDates(lambda: shown, clock=lambda: now[0])
+    with capture_logs() as logged:
+        for now[0] in (0.0, 10 * day, 17 * day, 18 * day, 29 * day, 31 * day, 32 * day):
+            dates.look()
+        shown[0] = shown[0]._replace(certificate=Certificate(0.0, 33 * day, False, False))
+        dates.look()
+    assert [event["log_level"] for event in logged] == ["warning", "error", "warning"]
+    assert {event["event"] for event in logged} == {"certificate_expires"}
