@@ -24,6 +24,8 @@ class Settings:
         """For new connections."""
         self.max_topic_levels: Final[int] = mqtt.max_topic_levels
         self.max_clientid_len: int = mqtt.max_clientid_len
+        self.mqtt31: bool = mqtt.mqtt31
+        """Whether MQTT 3.1 is accepted."""
         self.max_connections: int = mqtt.max_connections
         self.max_connection_rate: int = mqtt.max_connection_rate or 0
         """CONNECTs a second from one peer address; 0 = no limit."""
@@ -45,6 +47,7 @@ class Settings:
             setattr(self.limits, name, value)
         self.max_packet_size = mqtt.max_packet_size
         self.max_clientid_len = mqtt.max_clientid_len
+        self.mqtt31 = mqtt.mqtt31
         self.max_connections = mqtt.max_connections
         self.max_connection_rate = mqtt.max_connection_rate or 0
         self.connect_timeout = microseconds(mqtt.connect_timeout)

@@ -33,6 +33,8 @@ class Mqtt(Model):
     """Bytes of the largest packet accepted, fixed header included; sent to MQTT 5 clients in CONNACK."""
     max_topic_levels: FiniteCount = Field(default=128, ge=1, le=MOST_TOPIC_LEVELS)
     """Levels (parts between slashes) of the deepest topic name or filter accepted."""
+    mqtt31: bool = True
+    """Whether clients of MQTT 3.1, the version before 3.1.1, may connect."""
     max_clientid_len: FiniteCount = Field(default=1_024, ge=23, le=MAX_UINT16)
     """Bytes of the longest client id accepted; servers must accept 23 [MQTT-3.1.3-5]."""
     connect_timeout: Duration = Field(default=15.0, gt=0)

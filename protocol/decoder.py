@@ -10,7 +10,7 @@ from mypy_extensions import i64
 from protocol.acknowledgements import decode_acknowledgement
 from protocol.auth import decode_auth
 from protocol.connack import decode_connack
-from protocol.connect import decode_connect, read_protocol_level
+from protocol.connect import Connect, decode_connect, level_at_beginning, read_protocol_level
 from protocol.disconnect import decode_disconnect
 from protocol.errors import MalformedPacket, MQTTError, PacketTooLarge, ProtocolError
 from protocol.foreign import may_become, recognise
@@ -67,6 +67,12 @@ _PIECE: Final = 4096
 # Longer topic names are not kept from one PUBLISH to the next: an idle connection should need little memory.
 _REMEMBERED: Final = 256
 
+DUP: Final = 0x08
+"""Bit of the first byte: the packet may have been sent before."""
+
+SMALLEST_CONNACK: Final = 5
+"""Bytes of the CONNACK of MQTT 5 without properties."""
+
 
 @final  # not acyclic: the error that it keeps refers to it by its traceback
 class Decoder:
@@ -84,6 +90,7 @@ class Decoder:
         "_error",
         "_last_topic",
         "_missing",
+        "_mqtt31",
         "_next",
         "_next_position",
         "_pieces",
@@ -113,6 +120,7 @@ class Decoder:
         # The topic of the last PUBLISH; the next one often has the same: not checked again. At first any valid topic.
         self._last_topic: bytes = b"/"
         self._connected: bool = False
+        self._mqtt31: bool = False
         self._error: MQTTError | None = None
 
     @property
@@ -176,7 +184,7 @@ class Decoder:
                     return self._advance()
             end: i64 = position + remaining
             if end - start > available or end - start > self.maximum_packet_size > 0:
-                return self._wait_for(first, end - start, available)
+                return self._wait_for(first, position, end - start, available)
             if position > start + 2 and data[position - 1] == 0:
                 packet = self._decode_padded(data, start, position, end)
             elif first & 0xF0 == 0x30 and self.version != 0:
@@ -217,11 +225,21 @@ class Decoder:
         self.at_end = True
         return None
 
-    def _wait_for(self, first: int, size: int, available: int) -> Packet | None:
-        """Keep the beginning of an incomplete packet of `size` bytes, and nothing else; raises if it is too large."""
+    def _wait_for(self, first: int, position: int, size: int, available: int) -> Packet | None:
+        """Keep the beginning of an incomplete packet of `size` bytes, and nothing else; raises if it is too large.
+
+        `position` is that behind its fixed header.
+        """
         self._check_first_byte(first)  # an invalid first byte is the first error
         if size > self.maximum_packet_size > 0:  # [MQTT-3.2.2-15], for clients [MQTT-3.1.2-24]
-            raise _too_large(first, size, self.maximum_packet_size)
+            error = _too_large(first, size, self.maximum_packet_size)
+            if self.version == 0:  # a CONNECT: how it is answered depends on the version that it begins with
+                version = level_at_beginning(self._chunk, position)
+                if version < 0:
+                    return self._advance()
+                self.version = version
+                error.maximum_packet_size = SMALLEST_CONNACK  # what it accepts has not been read
+            raise error
         self._pieces = [self._chunk[self._position :] if self._position else self._chunk]
         self._missing = size - available
         self._chunk = b""
@@ -257,10 +275,13 @@ class Decoder:
         self._error = error
 
     def _check_first_byte(self, first: int) -> None:
-        """Check the first byte before the packet is complete, and before any of it is kept."""
+        """Check the first byte before the packet is complete, and before any of it is kept.
+
+        In MQTT 3.1 a PUBREL, SUBSCRIBE or UNSUBSCRIBE that is sent again has DUP.
+        """
         packet_type = first >> 4
         flags = FLAGS[packet_type]
-        if flags >= 0 and first & 0x0F != flags:
+        if flags >= 0 and first & 0x0F != flags and not (self._mqtt31 and flags and first & 0x0F == flags | DUP):
             # [MQTT-2.1.3-1] [MQTT-3.6.1-1] [MQTT-3.8.1-1] [MQTT-3.10.1-1] [MQTT-3.14.1-1] [MQTT-3.15.1-1]
             # (3.1.1: [MQTT-2.2.2-2])
             raise MalformedPacket(
@@ -299,8 +320,9 @@ class Decoder:
         if packet_type == CONNECT:
             # Set before the rest is read, so that an error there is answered in the right version.
             self.version = read_protocol_level(data, position, end)
-            connect = decode_connect(data, position, end)
+            connect: Connect = decode_connect(data, position, end)
             self._connected = True
+            self._mqtt31 = connect.mqtt31
             return connect
         return _DECODERS[packet_type](data, position, end, version)
 

@@ -9,8 +9,8 @@ from broker.connection.connection_rate import ConnectionRate
 from broker.connection.replies import Redirected
 from broker.settings import Settings
 from protocol import reason_codes
-from protocol.connect import Connect, Will
-from protocol.errors import MQTTError, TopicNameInvalid
+from protocol.connect import MQTT_3_1, REFUSED_3_1_1, Connect, Will
+from protocol.errors import MQTTError, TopicNameInvalid, UnsupportedProtocolVersion
 
 if TYPE_CHECKING:
     from broker.connection.connection import Connection
@@ -46,7 +46,12 @@ class Admission:
         capabilities = self._capabilities
         if capabilities.server_reference:
             raise Redirected(capabilities.redirection, capabilities.server_reference)
+        if packet.mqtt31 and not settings.mqtt31:
+            message = "MQTT 3.1, which mqtt.mqtt31 does not accept"
+            raise UnsupportedProtocolVersion(message, MQTT_3_1, REFUSED_3_1_1)
         client_id = packet.client_id
+        if not client_id and packet.mqtt31:
+            raise MQTTError(reason_codes.CLIENT_IDENTIFIER_NOT_VALID, "CONNECT of MQTT 3.1 without client id")
         if not client_id and packet.version == 4 and not packet.clean_start:  # 3.1.1: [MQTT-3.1.3-8]
             raise MQTTError(reason_codes.CLIENT_IDENTIFIER_NOT_VALID, "CONNECT without client id and clean session")
         if len(client_id.encode()) > settings.max_clientid_len:

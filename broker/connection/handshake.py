@@ -213,7 +213,8 @@ class Handshake:
             _fit(connack, own_properties, maximum_packet_size)
         permissions = self._permissions(connection, packet, identity)
         self._sessions.admit(client_id, identity, expiry_interval > 0, packet.clean_start, now)
-        client, connack.session_present = self._open_session(connection, packet.clean_start, identity, now)
+        client, present = self._open_session(connection, packet.clean_start, identity, now)
+        connack.session_present = present and not packet.mqtt31  # its byte is reserved in MQTT 3.1
         client.attach(connection, identity, expiry_interval, packet.bridge)
         client.asked_to_last = asked_expiry > 0
         self._attach(connection, client, permissions)
@@ -233,7 +234,7 @@ class Handshake:
         connection.start(session, int(keep_alive * SECOND * self._settings.keepalive_multiplier))
         if identity is not None and identity.expires_at:
             IdentityTimer(connection, identity.expires_at).start(now)
-        log_connected(connection, packet, identity, expiry_interval, connack.session_present)
+        log_connected(connection, packet, identity, expiry_interval, present)
 
     def _permissions(self, connection: "Connection", packet: Connect, identity: Identity | None) -> Permissions | None:
         """What the client may do; None without rules. Raises MQTTError if that does not include its will."""

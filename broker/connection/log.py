@@ -83,7 +83,7 @@ def log_connected(
         peer=address_of(connection),
         listener=connection.listener,
         user=None if identity is None else shortened(identity.user),
-        version=_VERSIONS[connect.version],
+        version="3.1" if connect.mqtt31 else _VERSIONS[connect.version],
         bridge=connect.bridge,
         clean_start=connect.clean_start,
         keep_alive=connect.keep_alive,

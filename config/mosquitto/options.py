@@ -121,7 +121,7 @@ LEFT: Final = {
 """Options of the whole broker without a counterpart."""
 
 LEFT_OF_LISTENER: Final = {
-    "accept_protocol_versions": "each listener takes MQTT 3.1.1 and 5.0",
+    "accept_protocol_versions": "each listener takes MQTT 3.1, 3.1.1 and 5.0; mqtt.mqtt31: false refuses 3.1",
     "capath": "it is for certificates of clients, which are not asked for: a chain that it held has to be in certfile",
     "ciphers": _CIPHERS,
     "ciphers_tls1.3": _CIPHERS,

@@ -36,7 +36,9 @@ def test_password_without_user_name_is_allowed_in_5() -> None:
 @pytest.mark.parametrize(
     ("head", "level", "answer"),
     [
-        (b"\0\x06MQIsdp\x03", 0, b"\x20\x02\x00\x01"),
+        (b"\0\x06MQIsdp\x04", 4, b"\x20\x02\x00\x01"),
+        (b"\0\x06MQIsdp\x84", 0x84, b"\x20\x02\x00\x01"),
+        (b"\0\x06MQIsdp\x85", 0x85, b"\x20\x02\x00\x01"),
         (MQTT + b"\x03", 3, b"\x20\x02\x00\x01"),
         (MQTT + b"\x00", 0, b"\x20\x02\x00\x01"),
         (MQTT + b"\x83", 0x83, b"\x20\x02\x00\x01"),

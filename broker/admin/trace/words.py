@@ -72,7 +72,7 @@ def _publish(packet: Publish, payload: bool) -> str:
 
 def _connect(packet: Connect, names_may_be_tokens: bool) -> str:
     words = [
-        "MQTT 5.0" if packet.version == 5 else "MQTT 3.1.1",
+        "MQTT 5.0" if packet.version == 5 else "MQTT 3.1" if packet.mqtt31 else "MQTT 3.1.1",
         f"client id {shortened(packet.client_id)!r}",
         "" if packet.username is None else f"user {shown(packet.username, names_may_be_tokens)}",
         "with a password" if packet.password is not None else "",

@@ -68,15 +68,15 @@ def test_refused_connect(broker: BrokerProcess, version: int) -> None:
 @pytest.mark.parametrize(
     "head",
     [
-        b"\0\x06MQIsdp\x03\x02",
-        b"\0\x06MQIsdp\x83\x02",
+        b"\0\x06MQIsdp\x02\x02",
+        b"\0\x06MQIsdp\x84\x02",
         b"\0\x04MQTT\x03\x02",
         b"\0\x04MQTT\x04\x42",  # a password without a user name
         b"\0\x04MQTT\x05\x1a",  # Will QoS 3
     ],
 )
 def test_refused_for_its_version_or_flags(broker: BrokerProcess, head: bytes) -> None:
-    """A CONNECT of MQTT 3.1 or with invalid flags is logged with its client id too."""
+    """A CONNECT of another version or with invalid flags is logged with its client id too."""
     before = len(events(broker, "client_refused"))
     version = 5 if head[-2] == 5 else 4
     body = head + b"\0\0" + (b"\0" if version == 5 else b"") + b"\0\x03old"

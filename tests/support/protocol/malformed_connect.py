@@ -19,7 +19,7 @@ CONNECT: Final = [
             ("CONNECT protocol name is not MQTT [MQTT-3.1.2-1]", 4, "0004 48545450 04 02 003c 0000"),
             ("CONNECT protocol name in small letters [MQTT-3.1.2-1]", 5, "0004 6d717474 05 02 003c 00 0000"),
             ("CONNECT protocol name is empty [MQTT-3.1.2-1]", 4, "0000 04 02 003c 0000"),
-            ("CONNECT of MQTT 3.1 [MQTT-3.1.2-1]", 4, "0006 4d5149736470 03 02 003c 0001 61"),
+            ("CONNECT of MQTT 3.1 with level 4 [MQTT-3.1.2-1]", 4, "0006 4d5149736470 04 02 003c 0001 61"),
             ("CONNECT level 3 [MQTT-3.1.2-2]", 4, f"{MQTT_NAME} 03 02 003c 0000"),
             ("CONNECT level 0 [MQTT-3.1.2-2]", 4, f"{MQTT_NAME} 00 02 003c 0000"),
             ("CONNECT level 6 [MQTT-3.1.2-2]", 5, f"{MQTT_NAME} 06 02 003c 00 0000"),

@@ -95,6 +95,7 @@ def connects(draw: st.DrawFn, version: int) -> Connect:
     """Any CONNECT."""
     username = draw(st.none() | texts)
     may_have_password = version == 5 or username is not None
+    older = version == 4
     return Connect(
         draw(texts),
         draw(st.booleans()),
@@ -104,6 +105,8 @@ def connects(draw: st.DrawFn, version: int) -> Connect:
         draw(st.none() | wills(version)),
         draw(maybe_properties(packet_types.CONNECT, version)),
         version,
+        older and draw(st.booleans()),
+        older and draw(st.booleans()),
     )
 
 
