@@ -143,8 +143,12 @@ class Access:
     def _accepts_anonymous(self, listener: str, transport: asyncio.Transport | None) -> bool:
         """Whether a client that nobody knows is let in: by configuration, or by the certificate it has shown.
 
-        It has shown none if it has connected before a reload asked for one.
+        A listener that says no itself asks for a password beside it. A client has shown none if it has connected
+        before a reload asked for one.
         """
-        if self._anonymous_on.get(listener, self._anonymous):
+        own = self._anonymous_on.get(listener)
+        if own or (own is None and self._anonymous):
             return True
+        if own is False and self._chain is not None:
+            return False
         return listener in self._certified and bool(certificate_of(transport))

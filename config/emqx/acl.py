@@ -1,160 +1,260 @@
-"""Reads acl.conf, rules of EMQX as Erlang terms, and makes rules of ours of them."""
+"""Makes rules of ours of those in acl.conf.
+
+Nobody may do more by them: what ours cannot say is left out of a rule that allows, and widens one that denies.
+"""
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from ipaddress import ip_network
+from itertools import product
 from typing import Any, Final
 
-_TOKEN: Final = re.compile(
-    r"""(?P<space>\s+|%[^\n]*)|(?P<string>"(?:[^"\\]|\\.)*")|(?P<atom>'[^']*'|[a-z][A-Za-z0-9_]*)"""
-    r"""|(?P<number>\d+)|(?P<sign>[{}\[\],.])""",
-    re.ASCII,
-)
-_NAME: Final = re.compile(r"\^([A-Za-z0-9_.@:-]+)\$", re.ASCII)
-"""A regular expression that is just a name; a point is meant as one."""
+from pydantic import TypeAdapter, ValidationError
 
-_EVERYTHING: Final = ["#", "$SYS/#"]
-_MOST_NESTED: Final = 20
-_WIDE: Final = "rules are about topics, and a wide subscription gets what its client may receive"
+from config.emqx.erlang import Atom, terms
+from config.rule import RuleFilter
+
+EVERYTHING: Final = ("#", "$SYS/#")
 
 Rule = dict[str, Any]
+Alternatives = list[dict[str, list[str]]]
+
+_FILTER: Final[TypeAdapter[str]] = TypeAdapter(RuleFilter)
+_NAME: Final = re.compile(r"\^([A-Za-z0-9_.@:-]+)\$", re.ASCII)
+"""A regular expression that is just a name."""
+_PLACEHOLDER: Final = re.compile(r"\$\{([^{}]*)\}")
+_KEYS: Final = {"user": "users", "username": "users", "client": "client_ids", "clientid": "client_ids"}
+_PLACES: Final = {"username": "users", "clientid": "client_ids"}
+_OURS: Final = {"username": "{username}", "clientid": "{client_id}"}
+_ALL: Final = Atom("all")
+_QOS: Final = (0, 1, 2)
+_MOST_ALTERNATIVES: Final = 100
+_SHIPPED: Final = ("allow", ("username", ("re", "^dashboard$")), "subscribe", ["$SYS/#"])
+"""It is in the file of everybody, also of those whose clients have no names."""
+
+_NO_CONDITION: Final = "the condition has no counterpart: rules have users, client_ids and addresses"
+_NO_REGEX: Final = "rules have patterns with * and ?, not regular expressions"
+_NO_ACTION: Final = "rules are about publish, subscribe or all, with qos and retain"
+_NO_PLACE: Final = "topics have {username}, {client_id} and {role} only"
+_NO_TOPIC: Final = "topics are texts"
+_PROFILE: Final = "the security profile is not in the configuration: emqx.env does not name it"
+_WIDE: Final = "rules are about topics, and a wide subscription gets what its client may receive"
 
 
-class CannotSayError(ValueError):
-    """A rule that ours cannot say."""
+class Names(Enum):
+    """How a name that rules have is known."""
+
+    SURE = "sure"
+    CLAIMED = "Sluice believes no user name that nobody checks: there is no authentication"
+    OTHERS = "EMQX makes this name of something else, which Sluice does not"
 
 
-def rules(text: str) -> Iterator[tuple[str, Rule | None, str]]:
-    """Each term: as written, our rule (None = there is none), and what has to be said about it.
+@dataclass(frozen=True)
+class Known:
+    """What conditions can rely on."""
 
-    A rule that denies, and that ours cannot say, denies all clients; one that allows is left out. So nobody may do more
-    than before. Raises ValueError if the file has no terms.
-    """
-    for source, term in _terms(text):
+    users: Names = Names.SURE
+    client_ids: Names = Names.SURE
+    profile: str | None = None
+    """The security profile; None: it is not known."""
+
+    def of(self, key: str) -> Names:
+        """How the names of a key are known."""
+        return self.users if key == "users" else self.client_ids
+
+
+@dataclass
+class Read:
+    """A term of acl.conf."""
+
+    source: str
+    """As written."""
+    rules: list[Rule] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    """What the rules do not say."""
+    left: list[str] = field(default_factory=list)
+    """What need not be said."""
+    about_profile: bool = False
+
+
+def rules(text: str, known: Known) -> Iterator[Read]:
+    """Each term. Raises ValueError if the file has others than rules."""
+    for source, term in terms(text):
         if not isinstance(term, tuple) or len(term) not in (2, 4) or term[0] not in ("allow", "deny"):
             raise ValueError(f'found {source!r:.60}: write a rule such as {{allow, all, publish, ["a/#"]}}.')
-        if len(term) == 2:
-            yield source, {"permit": term[0], "topics": _EVERYTHING}, ""
-            continue
-        yield source, *_rule(*term)
+        read = Read(source, about_profile="security_profile" in source)
+        _Reader(read, term[0] == "deny", known).read(*term)
+        if term == _SHIPPED:
+            read.wrong.clear()
+        yield read
 
 
-def _rule(permit: str, who: Any, action: Any, topics: Any) -> tuple[Rule | None, str]:
-    try:
-        filters, left = _topics(topics if isinstance(topics, list) else [topics])
-        rule: Rule = {"permit": permit, "topics": filters, **_action(action)}
-    except CannotSayError as error:
-        return None, str(error)
-    if not filters:
-        return None, left
-    try:
-        return rule | _who(who), left
-    except CannotSayError as error:
-        return (rule, f"{error}: it denies all clients") if permit == "deny" else (None, str(error))
+def deny_dollars(found: list[Rule]) -> None:
+    """Have rules deny topics that begin with $ where they deny `+` or `#`, which match them too in EMQX.
+
+    These are the topics under $SYS, and those that other rules allow.
+    """
+    named = [topic for rule in found if rule["permit"] == "allow" for topic in rule["topics"] if topic[0] == "$"]
+    roots = dict.fromkeys(["$SYS", *(each.partition("/")[0] for each in named)])
+    for rule in found:
+        if rule["permit"] == "deny":
+            wide = [each for each in rule["topics"] if each[0] in "+#"]
+            more = [f"{root}/#" if each == "#" else root + each[1:] for each in wide for root in roots]
+            rule["topics"] = list(dict.fromkeys([*rule["topics"], *more]))
 
 
-def _who(who: Any) -> Rule:
-    if who == "all":
-        return {}
-    if isinstance(who, tuple) and len(who) == 2:
-        kind, value = who
-        if kind in ("ipaddr", "ipaddrs"):
-            return {"addresses": value if isinstance(value, list) else [value]}
+class _Reader:
+    """Makes rules of one term."""
+
+    def __init__(self, read: Read, denies: bool, known: Known) -> None:
+        self._read = read
+        self._denies = denies
+        self._known = known
+
+    def read(self, permit: str, who: Any, action: Any = _ALL, topics: Any = _ALL) -> None:
+        """Put the rules into what is read."""
+        about = self._action(action)
+        filters = self._topics(topics)
+        alternatives = self._who(who)
+        if about is None or not filters:
+            return
+        rule = {"permit": str(permit), "topics": filters, **about}
+        self._read.rules += [rule | each for each in alternatives]
+
+    def _unknown(self, why: str) -> bool:
+        """Say what cannot be said; returns whether the rule is about more instead."""
+        widened = f"{why}: it denies more" if self._denies else why
+        if widened not in self._read.wrong:
+            self._read.wrong.append(widened)
+        return self._denies
+
+    def _who(self, who: Any) -> Alternatives:
+        """Conditions, of which one has to hold; none: the rule is about nobody."""
+        if who == "all" and isinstance(who, Atom):
+            return [{}]
+        kind, value = who if isinstance(who, tuple) and len(who) == 2 else ("", None)
+        if kind == "ipaddr":
+            return self._addresses([value])
+        if kind == "ipaddrs" and isinstance(value, list):
+            return self._addresses(value) if value else []
+        if kind == "or" and isinstance(value, list):
+            return _bounded([each for part in value for each in self._who(part)])
         if kind == "and" and isinstance(value, list):
-            parts = [_who(each) for each in value]
-            if sum(map(len, parts)) == len({key for part in parts for key in part}):
-                return {key: names for part in parts for key, names in part.items()}
-        key = {"user": "users", "username": "users", "client": "client_ids", "clientid": "client_ids"}.get(kind)
-        if key is not None:
-            return {key: [_name(value)]}
-    raise CannotSayError("the condition has no counterpart: rules have users, client_ids and addresses")
+            found: Alternatives = [{}]
+            for part in value:
+                pairs = product(found, self._who(part))
+                found = _bounded([merged for one, two in pairs if (merged := self._both(one, two)) is not None])
+            return found
+        if kind == "security_profile" and self._known.profile is not None:
+            return [{}] if value == self._known.profile else []
+        if kind in _KEYS:
+            return self._name(_KEYS[kind], value)
+        return self._any(_PROFILE if kind == "security_profile" else _NO_CONDITION)
 
+    def _any(self, why: str) -> Alternatives:
+        return [{}] if self._unknown(why) else []
 
-def _name(value: Any) -> str:
-    if isinstance(value, str):
-        return re.sub(r"([*?\[])", r"[\1]", value)
-    match = _NAME.fullmatch(value[1]) if isinstance(value, tuple) and len(value) == 2 and value[0] == "re" else None
-    if match is None:
-        raise CannotSayError("rules have patterns with * and ?, not regular expressions")
-    return match[1]
+    def _both(self, one: dict[str, list[str]], two: dict[str, list[str]]) -> dict[str, list[str]] | None:
+        """Both conditions; None if they cannot be said together."""
+        if not one.keys() & two.keys():
+            return one | two
+        return one if self._unknown("a rule has one condition of each kind") else None
 
+    def _addresses(self, networks: list[Any]) -> Alternatives:
+        try:
+            return [{"addresses": [_network(str(each)) for each in networks]}]
+        except ValueError:
+            return self._any("this is no IP address or network")
 
-def _action(action: Any) -> Rule:
-    if action in ("all", "publish", "subscribe"):
-        return {} if action == "all" else {"action": action}
-    if not isinstance(action, tuple) or len(action) != 2 or not isinstance(action[1], list):
-        raise CannotSayError("rules are about publish, subscribe or all")
-    rule = _action(action[0])
-    options = [each for each in action[1] if isinstance(each, tuple) and len(each) == 2]
-    for name, value in options:
-        if name == "qos":
-            rule["qos"] = [int(each) for each in (value if isinstance(value, list) else [value])]
-        elif name == "retain" and value != "all":
-            rule["retain"] = value == "true"
-    return rule
-
-
-def _topics(topics: list[Any]) -> tuple[list[str], str]:
-    """Topic filters, and what is to be said of those that are left out."""
-    filters, left = [], ""
-    for topic in topics:
-        exact = isinstance(topic, tuple) and len(topic) == 2 and topic[0] == "eq"
-        text = topic[1] if exact else topic
-        if not isinstance(text, str):
-            raise CannotSayError("topics are texts")
-        if exact and ("#" in text or "+" in text):
-            left = f"{{eq, {text}}} is left out: {_WIDE}"
-            continue
-        text = text.replace("${username}", "{username}").replace("${clientid}", "{client_id}")
-        text = text.replace("%u", "{username}").replace("%c", "{client_id}")
-        if "${" in text:
-            raise CannotSayError("topics have {username}, {client_id} and {role} only")
-        filters.append(text)
-    return filters, left
-
-
-def _terms(text: str) -> Iterator[tuple[str, Any]]:
-    """Each term that ends with a point, as written and as Python's tuples, lists and texts."""
-    tokens: list[str] = []
-    start = end = position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
+    def _name(self, key: str, value: Any) -> Alternatives:
+        known = self._known.of(key)
+        if known is not Names.SURE and (self._unknown(known.value) or known is Names.OTHERS):
+            return [{}] if self._denies else []
+        if isinstance(value, str) and value:
+            return [{key: [re.sub(r"([*?\[])", r"[\1]", value)]}]
+        match = _NAME.fullmatch(value[1]) if isinstance(value, tuple) and len(value) == 2 and value[0] == "re" else None
         if match is None:
-            raise ValueError(f"found {text[position : position + 20]!r}: this is not a term of Erlang")
-        position = match.end()
-        if match["space"]:
-            continue
-        start = start if tokens else match.start()
-        if match[0] == ".":
-            if tokens:
-                remaining = iter(tokens)
-                term, _ = _term(remaining, 0)
-                if (extra := next(remaining, None)) is not None:
-                    raise ValueError(f"found {extra!r:.40} behind a rule: it ends with a point")
-                yield text[start:end], term
-            tokens = []
-        else:
-            tokens.append(match[0])
-            end = position
-    if tokens:
-        raise ValueError(f"found {text[start : start + 40]!r}: a rule ends with a point")
+            return self._any(_NO_REGEX)
+        # A point is meant as one, but stands for any character.
+        return [{key: [match[1].replace(".", "?") if self._denies else match[1]]}]
+
+    def _action(self, action: Any) -> Rule | None:
+        """What the rule is about; None: nothing."""
+        kind, options = action if isinstance(action, tuple) and len(action) == 2 else (action, [])
+        if kind not in ("all", "publish", "subscribe") or not isinstance(options, list):
+            return self._every_action()
+        rule: Rule = {} if kind == "all" else {"action": str(kind)}
+        for option in options:
+            name, value = option if isinstance(option, tuple) and len(option) == 2 else ("", None)
+            if name == "qos":
+                rule["qos"] = rule.get("qos", []) + (value if isinstance(value, list) else [value])
+            elif name == "retain" and value in ("true", "false", "all"):
+                if value != "all" and kind != "subscribe":
+                    rule.setdefault("retain", value == "true")
+            else:
+                return self._every_action()
+        if not all(each in _QOS for each in rule.get("qos", [])):
+            return self._every_action()
+        return None if rule.get("qos") == [] else rule
+
+    def _every_action(self) -> Rule | None:
+        return {} if self._unknown(_NO_ACTION) else None
+
+    def _topics(self, topics: Any) -> list[str]:
+        """Topic filters."""
+        if topics == "all" and isinstance(topics, Atom):
+            return list(EVERYTHING)
+        found = [each for topic in (topics if isinstance(topics, list) else [topics]) for each in self._topic(topic)]
+        valid = [each for each in found if self._matches_something(each)]
+        return list(dict.fromkeys(valid))
+
+    def _topic(self, topic: Any) -> list[str]:
+        exact, text = False, topic
+        if isinstance(topic, tuple) and len(topic) == 2 and topic[0] == "eq":
+            exact, text = True, topic[1]
+        elif isinstance(topic, str) and topic.startswith("eq "):
+            exact, text = True, topic[3:]
+        if not isinstance(text, str) or isinstance(text, Atom):
+            return list(EVERYTHING) if self._unknown(_NO_TOPIC) else []
+        if exact and set(text.split("/")) & {"+", "#"}:
+            self._read.left.append(f"{{eq, {text}}} is left out: {_WIDE}")
+            return []
+        written = ""
+        for position, part in enumerate([text] if exact else _PLACEHOLDER.split(text)):
+            why = self._cannot_be_written(part, position % 2 == 1)
+            if why is not None:
+                above = (written + ("" if position % 2 else part.partition("{")[0])).rpartition("/")[0]
+                return [f"{above}/#".removeprefix("/")] if self._unknown(why) else []
+            written += _OURS[part] if position % 2 else part
+        return [written]
+
+    def _cannot_be_written(self, part: str, is_place: bool) -> str | None:
+        """Why a part of a topic cannot be: a text, or the name of a placeholder."""
+        if not is_place:
+            return _NO_PLACE if "{" in part else None
+        if part not in _PLACES:
+            return _NO_PLACE
+        known = self._known.of(_PLACES[part])
+        return None if known is Names.SURE else known.value
+
+    def _matches_something(self, topic_filter: str) -> bool:
+        try:
+            _FILTER.validate_python(topic_filter)
+        except ValidationError:
+            self._read.left.append(f"{topic_filter} is left out: no topic matches it")
+            return False
+        return True
 
 
-def _term(tokens: Iterator[str], depth: int) -> tuple[Any, str]:
-    """A term, or the sign that closes a list; and what it begins with."""
-    if depth > _MOST_NESTED:
-        raise ValueError("found terms within terms within terms: this is not a rule")
-    sign = next(tokens, ".")
-    if sign in "{[":
-        items = []
-        while True:
-            item, last = _term(tokens, depth + 1)
-            if last in "]}.":
-                break
-            if last != ",":
-                items.append(item)
-        if last != {"{": "}", "[": "]"}[sign]:
-            raise ValueError(f"found {last!r}: a bracket is not closed")
-        return (tuple(items) if sign == "{" else items), sign
-    if sign[0] == '"':
-        return re.sub(r"\\(.)", r"\1", sign[1:-1]), '"'
-    return sign.strip("'"), sign
+def _network(text: str) -> str:
+    """The network, as it is written if that is one of ours. Raises ValueError."""
+    found = ip_network(text, strict=False)
+    return text if text.partition("/")[0] == str(found.network_address) else str(found)
+
+
+def _bounded(found: Alternatives) -> Alternatives:
+    if len(found) > _MOST_ALTERNATIVES:
+        raise ValueError(f"found a rule of more than {_MOST_ALTERNATIVES} conditions: write several rules")
+    return found

@@ -16,11 +16,15 @@ PORTS: Final = {"tcp": 1883, "ssl": 8883, "ws": 8083, "wss": 8084}
 
 _ANY_PROXY: Final = "EMQX believes the header of any address; name those of the proxies"
 _NOT_CHECKED: Final = "EMQX looks at no password here; Sluice lets clients without one in, and checks the others"
-_NO_USERS: Final = "EMQX asks nobody for a password, so that a user name is anybody's"
+_LEFT_OUT: Final = "the listener is left out, as it would let more in"
+_BOTH: Final = "EMQX asks for a password of the user whom the certificate names; Sluice would not"
+_NO_NAMES: Final = "EMQX lets clients with any user name in; Sluice believes none that nobody checks"
 _EVERYBODY_HAS: Final = "EMQX's own certificate, which everybody has the key of: make one of yours"
+_ALLOWS_ALL: Final = "[allow all]"
 _ANYWHERE: Final = ["0.0.0.0/0", "::/0"]
 _ETC: Final = "${EMQX_ETC_DIR}/"
 _CERTIFICATE: Final = {"certfile": f"{_ETC}certs/cert.pem", "keyfile": f"{_ETC}certs/key.pem"}
+_AUTHORITIES: Final = f"{_ETC}certs/cacert.pem"
 _VERSIONS: Final = {"tlsv1.3": "1.3", "tlsv1.2": "1.2"}
 
 Leave = Callable[[Setting, str], None]
@@ -37,6 +41,8 @@ class Listener:
     settings: dict[str, Setting] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     """Names of settings that have become a key, or are said already."""
+    names_users: bool = False
+    """Whether each client has a user name, that of its certificate; known after `section`."""
 
     @property
     def off(self) -> bool:
@@ -71,17 +77,44 @@ class Listener:
         section.remarks += [f"{each}: as Sluice has it" for each in self._agreeing()]
         return section
 
+    def left_out(self, certificate_user: Setting | None, authenticated: bool) -> list[Finding]:
+        """Why it cannot be opened without letting more in; empty if it can. The first finding says it."""
+        why: tuple[Setting, str] | None = None
+        for name, setting in self.settings.items():
+            found = options.reason(name, options.LEFT_OF_LISTENER)
+            if found is not None and found[0] in options.GUARDS and not off(setting) and setting.value != _ALLOWS_ALL:
+                why = why or (setting, found[1])
+        asked = self.settings.get("enable_authn")
+        if asked is not None and asked.value == "quick_deny_anonymous" and not authenticated:
+            why = why or (asked, _NO_NAMES)
+        if authenticated and self._asks_for_certificates and (asked is None or asked.value != "false"):
+            why = why or (None if certificate_user is None else (certificate_user, _BOTH))
+        if why is None:
+            return []
+        others = (each for each in self.settings.values() if each is not why[0])
+        return [Finding(why[0], f"{why[1]}: {_LEFT_OUT}", wrong=True), *(Finding(each, _LEFT_OUT) for each in others)]
+
+    @property
+    def _asks_for_certificates(self) -> bool:
+        verify = self.settings.get("ssl_options.verify")
+        return self.kind in ("ssl", "wss") and verify is not None and verify.value == "verify_peer"
+
+    @property
+    def _needs_certificates(self) -> bool:
+        needed = self.settings.get("ssl_options.fail_if_no_peer_cert")
+        return self._asks_for_certificates and needed is not None and values.boolean(needed.found)
+
     def left(self) -> Iterator[Finding]:
         """Settings that are not taken over, and why; after `section`."""
         for name, setting in self.settings.items():
             if name not in self.taken:
                 found = options.reason(name, options.LEFT_OF_LISTENER)
                 assert found is not None  # the table has a reason for all others
-                yield Finding(setting, found[1], wrong=found[0] in options.GUARDS and not off(setting))
+                yield Finding(setting, found[1])
 
     def _agreeing(self) -> Iterator[Setting]:
         """Settings that say what Sluice does anyway."""
-        same = {"proxy_protocol": "false", "mountpoint": "", "access_rules": "[allow all]", "enable_authn": "true"}
+        same = {"proxy_protocol": "false", "mountpoint": "", "access_rules": _ALLOWS_ALL, "enable_authn": "true"}
         same |= {"websocket.check_origin_enable": "false", "ssl_options.fail_if_no_peer_cert": "false"}
         same |= {"enable": "true", "enabled": "true"}
         for name, value in same.items():
@@ -101,16 +134,13 @@ class Listener:
 
     def _put_authentication(self, section: Section, authenticated: bool) -> None:
         checked = self.take("enable_authn")
-        if checked is None or checked.value == "true":
-            return
-        if checked.value == "quick_deny_anonymous":
-            if authenticated:
-                section.put("allow_anonymous", False, checked)
-            else:
-                section.remarks.append(f"{checked}: {_NO_USERS}")
-        else:
-            section.put("allow_anonymous", not values.boolean(checked.found), checked)
+        if checked is not None and checked.value == "false":
+            section.put("allow_anonymous", True, checked)
             section.remarks.append(_NOT_CHECKED)
+        elif authenticated and self._needs_certificates:
+            section.put("allow_anonymous", False, "EMQX asks for a password beside the certificate")
+        elif authenticated and checked is not None and checked.value != "true":
+            section.put("allow_anonymous", False, checked)
 
     def _put_tls(self, tls: Section, certificate_user: Setting | None) -> None:
         for key, default in _CERTIFICATE.items():
@@ -129,15 +159,16 @@ class Listener:
         """Certificates of clients."""
         verify, authorities = self.take("ssl_options.verify"), self.take("ssl_options.cacertfile")
         needed = self.take("ssl_options.fail_if_no_peer_cert")
-        if verify is None or verify.value != "verify_peer" or authorities is None:
+        if not self._asks_for_certificates:
             unused = [each for each in (verify, authorities) if each is not None]
             tls.remarks += [f"{each}: EMQX asks for no certificate" for each in unused]
             return
-        tls.put("cafile", self._file(authorities.value), authorities, verify)
-        if needed is not None and values.boolean(needed.found):
+        tls.put("cafile", self._file(authorities.value if authorities else _AUTHORITIES), authorities or verify, verify)
+        if self._needs_certificates:
             tls.put("require_client_certificate", True, needed)
         if certificate_user is not None:
             tls.put("username", "{cn}", certificate_user)
+            self.names_users = tls.get("require_client_certificate") is True
 
     def _put_websocket(self, websocket: Section) -> None:
         path = self.take("websocket.mqtt_path")

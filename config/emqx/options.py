@@ -56,6 +56,7 @@ NEUTRAL: Final = {
     "mqtt.upgrade_qos": False,
     "mqtt.use_username_as_clientid": False,
     "mqtt.peer_cert_as_clientid": "disabled",
+    "mqtt.peer_cert_as_username": "disabled",
     "mqtt.message_expiry_interval": "infinity",
     "retainer.msg_expiry_interval": "0s",
     "retainer.stop_publish_clear_msg": False,
@@ -73,6 +74,7 @@ LEFT: Final = {
     "mqtt.strict_mode": "Sluice always checks the protocol strictly",
     "mqtt.upgrade_qos": "a delivery has at most the QoS of its message",
     "mqtt.use_username_as_clientid": "write authorization.rules with {username}",
+    "mqtt.peer_cert_as_username": "listeners[].tls.username has the common name, and no other part",
     "mqtt.peer_cert_as_clientid": "listeners[].tls.username makes a user name of a certificate",
     "mqtt.message_expiry_interval": "messages expire by their Message Expiry Interval only",
     "mqtt.mqueue_default_priority": "topics without a weight have weight 1; no weight starves another",
@@ -132,14 +134,27 @@ LEFT: Final = {
 GUARDS: Final = {
     *("mqtt.use_username_as_clientid", "mqtt.peer_cert_as_clientid", "mqtt.clientid_override", "banned", "exhook"),
     *("psk_authentication", "plugins", "access_rules", "mountpoint", "ssl_options.enable_crl_check"),
+    *("authentication", "ssl_options.verify_peer_ext_key_usage"),
 }
 """Of these, also of listeners, those that decide about access."""
+
+DENY: Final = {"banned": "bootstrap_file", "exhook": "servers", "plugins": "states"}
+"""What may deny anything, and which part of it says so."""
+
+NAMES: Final = {
+    "mqtt.use_username_as_clientid": "client_ids",
+    "mqtt.peer_cert_as_clientid": "client_ids",
+    "mqtt.clientid_override": "client_ids",
+    "mqtt.peer_cert_as_username": "users",
+}
+"""What makes names of something else, and the key of our rules that has them."""
 
 WHOLE: Final = {name for name in LEFT if "." not in name} - {"retainer", "sys_topics", "log", "node", "dashboard"}
 """Those of which one finding says it for all settings below."""
 
 LEFT_OF_LISTENER: Final = {
     "acceptors": "Sluice accepts in one process",
+    "authentication": "authentication is for all listeners",
     "access_rules": "the address of a client is for the firewall, or for rules with `addresses`",
     "bytes_burst": "limits let a second's worth through at once",
     "max_conn_burst": "limits let a second's worth through at once",
@@ -149,6 +164,7 @@ LEFT_OF_LISTENER: Final = {
     "proxy_protocol_timeout": "mqtt.connect_timeout holds for the header of a proxy too",
     "ssl_options.ciphers": "Sluice takes secure ciphers by default; tls.ciphers can name those of TLS 1.2",
     "ssl_options.enable_crl_check": "tls.crlfile has the lists of revoked certificates",
+    "ssl_options.verify_peer_ext_key_usage": "Sluice asks for no key usage of its own",
     "ssl_options.password": "the key has to be without a password: openssl pkey -in KEY -out NEW",
     "ssl_options": "Sluice leaves this to OpenSSL",
     "tcp_options": "Sluice sets its sockets itself",

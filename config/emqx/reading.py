@@ -1,5 +1,6 @@
 """Reads emqx.conf, which is HOCON, into single settings."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,13 @@ ORDER: Final = ("base.hocon", "cluster.hocon", MAIN)
 """Files of a directory; a setting of a later one replaces that of an earlier one."""
 
 INCLUDE: Final = "include"
+
+_OF_EMQX_4: Final = re.compile(
+    rb"^[ \t]*(allow_anonymous|acl_nomatch|acl_deny_action|acl_file|enable_acl_cache|auth\.[\w.]+|plugins\.etc_dir"
+    rb"|listener\.(?:tcp|ssl|ws|wss|udp|dtls|quic)\.[\w.]+|zone\.[\w.]+|modules\.loaded_file)[ \t]*=",
+    re.MULTILINE,
+)
+"""Settings that no file of EMQX 5 has; those had braces, and `listeners`, `zones`, `authentication`."""
 
 MAX_BYTES: Final = 1024 * 1024
 """The largest file that is read."""
@@ -52,13 +60,41 @@ def read(files: Sequence[Path]) -> list[Setting]:
     without the library that reads HOCON.
     """
     settings: dict[Names, Setting] = {}
+    lists: set[Names] = set()
     for file in (each for path in files for each in _files(path)):
         tree, unread = _parsed(file)
+        found = _lists(tree, ())
+        settings = {path: each for path, each in settings.items() if not _replaced(path, tree, found | lists)}
+        lists |= found
         for path, value in _leaves(tree, ()):
             settings[path] = Setting(file, 0, ".".join(path), _text(value), path, value)
         for name, why in unread.items():
             settings[INCLUDE, name] = Setting(file, 0, INCLUDE, name, (INCLUDE, name), why)
     return list(settings.values())
+
+
+def _lists(value: object, path: Names) -> set[Names]:
+    """Where lists are."""
+    if isinstance(value, Mapping):
+        return {found for key, each in value.items() for found in _lists(each, (*path, _key(key)))}
+    return {path} if isinstance(value, list) else set()
+
+
+def _replaced(path: Names, tree: Mapping[str, Any], lists: set[Names]) -> bool:
+    """Whether a later file replaces a setting: a list or a single value replaces all that was there before."""
+    below: object = tree
+    for length, name in enumerate(path, 1):
+        named = {_key(key): each for key, each in below.items()} if isinstance(below, Mapping) else {}
+        if name not in named:
+            return False
+        below = named[name]
+        if path[:length] in lists or not isinstance(below, Mapping):
+            return True
+    return True
+
+
+def _key(key: object) -> str:
+    return str(key).strip('"')
 
 
 def _files(path: Path) -> list[Path]:
@@ -81,6 +117,12 @@ def _parsed(file: Path) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     if (zero := data.find(b"\0")) >= 0:
         line = data.count(b"\n", 0, zero) + 1
         raise ValueError(f"{file}: line {line}: byte {zero} is 0: this is not text")
+    if old := _OF_EMQX_4.search(data):
+        line = data.count(b"\n", 0, old.start(1)) + 1
+        raise ValueError(
+            f"{file}:{line}: {old[1].decode()} is a setting of EMQX 4, whose files are not read: let EMQX 5 or 6 take "
+            "them over first, or write sluice.yaml anew. Nothing is written"
+        )
     try:
         with _files_only(file) as unread:
             tree = pyhocon.ConfigFactory.parse_string(data.decode(errors="replace"), basedir=str(file.parent))
@@ -141,7 +183,7 @@ def _files_only(first: Path) -> Iterator[Mapping[str, str]]:
 def _leaves(value: object, path: Names) -> Iterator[tuple[Names, object]]:
     if isinstance(value, Mapping):
         for key, each in value.items():
-            yield from _leaves(each, (*path, str(key).strip('"')))
+            yield from _leaves(each, (*path, _key(key)))
     elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
         for number, each in enumerate(value, 1):
             yield from _leaves(each, (*path, str(number)))

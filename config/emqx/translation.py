@@ -1,15 +1,17 @@
 """Translates the settings of emqx.conf."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from config.emqx import acl, options, values
+from config.emqx import options, values
 from config.emqx.access import Access
-from config.emqx.listener import KINDS, PORTS, Listener, file_of, off
+from config.emqx.acl import Known, Names
+from config.emqx.authorization import Authorization, security_profile
+from config.emqx.listener import KINDS, PORTS, Listener, off
 from config.emqx.reading import INCLUDE, Setting
-from config.imported.draft import Finding, Section, printable
+from config.imported.draft import Finding, Section
 
 _DEFAULTS: Final = ("tcp", "ws")
 _NO_DEFAULT: Final = (
@@ -17,7 +19,6 @@ _NO_DEFAULT: Final = (
     "add a listener with one of yours"
 )
 _SUM: Final = "max_connections is one limit for all listeners together"
-_NOT_TAKEN: Final = "not taken over: write authorization.rules. Until then what no rule allows is denied"
 _NOT_INCLUDED: Final = "what it sets, perhaps who may log in, is not taken over: make it readable"
 _NOT_ALL: Final = "mqtt.max_connections is one limit for all listeners, and not each has one"
 
@@ -51,7 +52,9 @@ class _Translation:
         self._findings: list[Finding] = []
         self._listeners: dict[tuple[str, str], Listener] = {}
         self._access = Access(folder)
-        self._sources: dict[str, dict[str, Setting]] = {}
+        self._authorization = Authorization(folder)
+        self._foreign: set[str] = set()
+        """Keys of rules whose names EMQX makes of something else."""
         self._certificate_user: Setting | None = None
         self._whole: dict[str, list[Setting]] = {}
         self._on_disk: list[Setting] = []
@@ -69,6 +72,7 @@ class _Translation:
         name, first = setting.name, setting.path[0]
         if first == INCLUDE:
             self._leave(setting, f"{setting.found}; {_NOT_INCLUDED}", wrong=True)
+            self._authorization.doubts.append(setting)
         elif name in options.KEYS:
             key = options.KEYS[name]
             self._root.section(key.section).put(key.key, key.read(setting.found), setting)
@@ -76,9 +80,8 @@ class _Translation:
             self._about_listener(setting)
         elif first == "authentication":
             self._access.take(setting)
-        elif name.startswith("authorization.sources."):
-            _, _, number, *rest = setting.path
-            self._sources.setdefault(number, {})[".".join(rest)] = setting
+        elif first == "authorization" and len(setting.path) > 1 and self._authorization.take(setting):
+            return
         elif name in options.NEUTRAL and setting.found == options.NEUTRAL[name]:
             self._root.remarks.append(f"{setting}: as Sluice has it")
         elif not self._about_broker(name, setting):
@@ -111,22 +114,10 @@ class _Translation:
         elif name == "log.console.formatter":
             self._root.section("log").put("format", "json" if setting.value == "json" else "console", setting)
             return True
-        elif name in ("authorization.no_match", "authorization.deny_action"):
-            return self._about_rules(setting)
         elif (name, setting.value) in (("durable_sessions.enable", "true"), ("retainer.backend.storage_type", "disc")):
             self._on_disk.append(setting)
             return True
         return False
-
-    def _about_rules(self, setting: Setting) -> bool:
-        section = self._root.section("authorization")
-        if setting.path[-1] == "no_match":
-            if setting.value not in ("allow", "deny"):
-                raise ValueError("write allow or deny")
-            section.put("default", setting.value, setting)
-        else:
-            section.put("refused_publish", "close" if setting.value == "disconnect" else "acknowledge", setting)
-        return True
 
     def _about_listener(self, setting: Setting) -> None:
         _, kind, name, *rest = setting.path
@@ -138,6 +129,11 @@ class _Translation:
 
     def _without_counterpart(self, setting: Setting) -> None:
         name = setting.name
+        of_zone = ".".join(setting.path[2:]) if setting.path[0] == "zones" else name
+        if of_zone in options.NAMES and not off(setting) and setting.value != "disabled":
+            self._foreign.add(options.NAMES[of_zone])
+            self._leave(setting, options.LEFT[of_zone], wrong=True)
+            return
         if name.startswith("mqtt.") and name not in options.LEFT:
             self._leave(setting, "there is no such setting in Sluice", wrong=name.count(".") > 1)
             return
@@ -166,9 +162,11 @@ class _Translation:
         """Put together what the settings say."""
         for beginning, settings in self._whole.items():
             others = f" (and {len(settings) - 1} more under {beginning})" if len(settings) > 1 else ""
-            guards = beginning in options.GUARDS and not all(map(off, settings))
-            self._leave(settings[0], f"{options.LEFT[beginning]}{others}", wrong=guards)
-        served = self._served()
+            denies = list(_denying(settings, options.DENY.get(beginning)))
+            self._authorization.doubts += denies
+            guards = bool(denies) or (beginning == "psk_authentication" and not all(map(off, settings)))
+            self._leave(denies[0] if denies else settings[0], f"{options.LEFT[beginning]}{others}", wrong=guards)
+        served = self._opened(self._served())
         sections = []
         for listener in served:
             try:
@@ -179,7 +177,7 @@ class _Translation:
         for listener in served:
             self._findings += listener.left()
         needs_users = self._access.put(self._root, self._findings, users)
-        self._put_rules()
+        self._authorization.put(self._root, self._findings, self._known(served))
         if self._on_disk:
             self._root.section("persistence").put("directory", str(self._journal), *self._on_disk)
         if self._certificate_user is not None and not any(each.kind in ("ssl", "wss") for each in served):
@@ -210,6 +208,18 @@ class _Translation:
             raise ValueError("all listeners are off")
         return served
 
+    def _opened(self, served: Sequence[Listener]) -> list[Listener]:
+        """Those of them that let nobody in whom EMQX keeps out."""
+        opened = []
+        for listener in served:
+            found = listener.left_out(self._certificate_user, self._access.asks)
+            self._findings += found
+            if not found:
+                opened.append(listener)
+        if not opened:
+            raise ValueError("\n".join(str(each) for each in self._findings if each.wrong))
+        return opened
+
     def _put_rates(self, served: Sequence[Listener]) -> None:
         """What EMQX has for each listener, and Sluice for all of them."""
         for name, section, key, read in (
@@ -231,44 +241,19 @@ class _Translation:
         else:
             self._findings += [Finding(each, _NOT_ALL) for each in limits]
 
-    def _put_rules(self) -> None:
-        """The rules of acl.conf; other sources cannot be read, and so nobody may do what they might deny."""
-        section = self._root.section("authorization")
-        made: list[Section] = []
-        for found in self._sources.values():
-            if "enable" in found and not values.boolean(found["enable"].found):
-                self._findings += [Finding(each, "it is off") for each in found.values()]
-            elif "path" in found and "type" in found and found["type"].value == "file":
-                made += self._rules_of(found)
-            else:
-                settings = list(found.values())
-                self._leave(settings[0], _NOT_TAKEN, wrong=True)
-                self._findings += [Finding(each, "part of it") for each in settings[1:]]
-                section.keys.pop("default", None)
-                section.put("default", "deny", settings[0])
-        if made:
-            section.keys["rules"] = made
-        if "default" not in section.keys:
-            section.put("default", "allow", "EMQX's default")
+    def _known(self, served: Sequence[Listener]) -> Known:
+        """How the names that rules have are known."""
+        users = Names.SURE if self._access.asks or all(each.names_users for each in served) else Names.CLAIMED
+        return Known(
+            Names.OTHERS if "users" in self._foreign else users,
+            Names.OTHERS if "client_ids" in self._foreign else Names.SURE,
+            security_profile(self._folder),
+        )
 
-    def _rules_of(self, found: dict[str, Setting]) -> list[Section]:
-        path = found["path"]
-        file = Path(file_of(self._folder, path.value))
-        made = []
-        try:
-            for source, rule, said in acl.rules(file.read_text(errors="replace")):
-                if said:
-                    shown = printable(" ".join(source.split()))
-                    self._leave(path, f"{shown}: {said}", wrong=rule is None and "left out" not in said)
-                if rule is not None:
-                    section = Section()
-                    for number, (key, value) in enumerate(rule.items()):
-                        section.put(key, value, *([] if number else [f"{path}: {' '.join(source.split())}"]))
-                    made.append(section)
-        except (OSError, ValueError) as error:
-            made.clear()
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            self._leave(path, f"{file}: {why}; {_NOT_TAKEN}", wrong=True)
-            self._root.section("authorization").put("default", "deny", path)
-        self._root.remarks += [f"{each}: acl.conf" for name, each in found.items() if name != "path"]
-        return made
+
+def _denying(settings: Sequence[Setting], part: str | None) -> Iterator[Setting]:
+    """Those below this part, without items that are off."""
+    gone = {each.path[:3] for each in settings if each.path[3:] in (("enable",), ("enabled",)) and off(each)}
+    for setting in settings:
+        if setting.path[1:2] == (part,) and not off(setting) and setting.path[:3] not in gone:
+            yield setting

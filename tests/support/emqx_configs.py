@@ -37,7 +37,8 @@ SOUND: Final = {
     'check_origin_enable = true, check_origins = "https://a.example, https://b.example", compress = false,\n'
     'idle_timeout = 7200s, max_frame_size = infinity, supported_subprotocols = "mqtt, mqtt-v5" } }',
     "wss": f'listeners.wss.default {{ bind = "[::]:8084", enable_authn = quick_deny_anonymous,\n'
-    f"ssl_options {{ {_TLS} }} }}",
+    f"ssl_options {{ {_TLS} }} }}\n"
+    'authentication = [{ mechanism = jwt, endpoint = "https://login.example.com/keys" }]',
     "off": "listeners.ssl.default.enable = false\nlisteners.ws.default.bind = 0\n"
     "listeners.quic.default.enabled = false",
     "open": "listeners.tcp.default.enable_authn = false\nlisteners.tcp.default.max_connections = 10\n"

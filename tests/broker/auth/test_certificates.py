@@ -21,7 +21,9 @@ from protocol.errors import MQTTError
 from protocol.publish import Publish
 from tests.broker.conftest import Start
 from tests.support.broker.events import wait_for_event
+from tests.support.broker.logins import sections, write_users
 from tests.support.broker.proxies import haproxy
+from tests.support.brokers import Listener
 from tests.support.process import BrokerProcess
 from tests.support.wire import WireClient
 
@@ -108,6 +110,23 @@ def test_token_with_a_certificate(start: Start, authority: Authority) -> None:
     assert "certificate of 'ann'" in str(answer.properties)
     wait_for_event(broker, "client_refused")
     assert "eyJ" not in str(answer.properties) + broker.stderr
+
+
+def test_password_beside_the_certificate(start: Start, authority: Authority, tmp_path: Path) -> None:
+    """A listener that requires a certificate and says `allow_anonymous: false` asks for a password too."""
+    tls = {"certfile": str(authority.server), "cafile": str(authority.cafile), "require_client_certificate": True}
+    listeners = [
+        {"name": name, "bind": "127.0.0.1:0", "tls": dict(tls), "allow_anonymous": own}
+        for name, own in (("tcp", None), ("both", False))
+    ]
+    users = write_users(tmp_path / "users", {"ann": "secret"})
+    broker = start((Listener(), Listener("both")), sections=sections(users, listeners=listeners))
+    context, _ = authority.client("dev-1")
+    for name, username, code in (("tcp", None, 0), ("both", None, 0x87), ("both", "ann", 0)):
+        with WireClient(broker.address(name), 5, tls=context) as client:
+            password = None if username is None else b"secret"
+            client.send(Connect("c", True, username=username, password=password, version=5))
+            assert (name, username, client.expect(Connack).reason_code) == (name, username, code)
 
 
 def test_without_a_certificate(start: Start, authority: Authority) -> None:

@@ -78,6 +78,7 @@ def test_wrong_settings(tmp_path: Path, setting: str) -> None:
     """A setting that cannot be taken over is named with what is wrong; the others are taken over."""
     file, output = tmp_path / "emqx.conf", tmp_path / "sluice.yaml"
     file.write_text(f"mqtt.max_mqueue_len = 7\n{setting}\n")
+    (tmp_path / "acl.conf").write_text(SHIPPED_RULES)
     status, _, err = import_from(file, "-o", output)
     told = err.splitlines()
     assert (status, len(told), told[0].startswith(f"{file} "), told[0].isprintable()) == (1, 1, True, True)
@@ -174,7 +175,8 @@ def test_shipped_rules(tmp_path: Path) -> None:
 )
 def test_rules(tmp_path: Path, rule: str, expected: dict[str, Any] | None) -> None:
     """Conditions become those of our rules; what ours cannot say allows less and denies more, and is told."""
-    made = imported(tmp_path, SOURCE, rule)["authorization"].get("rules", [None])[0]
+    users = "authentication = [{ mechanism = password_based, backend = built_in_database }]"
+    made = imported(tmp_path, f"{SOURCE}\n{users}", rule)["authorization"].get("rules", [None])[0]
     assert made == expected if expected is None else made.items() >= expected.items()
     if expected is None or ("users" not in made and "client_ids" not in made):
         assert rule.rstrip(".") in (tmp_path / "sluice.yaml").read_text()
@@ -209,7 +211,7 @@ def test_later_files_count(tmp_path: Path) -> None:
 def test_never_overwrites(tmp_path: Path) -> None:
     """A file that exists stays as it is, unless --force is given."""
     file, output = tmp_path / "emqx.conf", tmp_path / "sluice.yaml"
-    file.write_text("")
+    file.write_text("authorization.sources = []")
     output.write_text("precious")
     status, _, err = import_from(file, "-o", output)
     assert (status, output.read_text(), "--force" in err) == (2, "precious", True)
