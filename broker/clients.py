@@ -40,8 +40,8 @@ class Seen:
         self.received = 0
         """Messages that the session's counters had, from the client and to it."""
         self.sent = 0
-        self.slow_since = 0
-        """When the client began to be slow; 0 = it is not."""
+        self.dropped = 0
+        """Deliveries that they had dropped."""
 
 
 @final

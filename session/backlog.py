@@ -5,6 +5,8 @@ Only `drain` sends what waits. So a session that has no `Backlog` has nothing to
 
 from typing import final
 
+from mypy_extensions import i64
+
 from protocol.publish import Publish
 from session import qos0_gate
 from session.journal import QueueJournal
@@ -30,6 +32,8 @@ class Backlog:
         """None until the first delivery that has to wait."""
         self.sources: PendingSources | None = None
         """What groups and retained messages have for the session (FC-13); None until the first of them."""
+        self.since: i64 = 0
+        """While something waits in the mqueue: since when, at the earliest since the client has connected."""
         self._sender = sender
         self._mailbox = mailbox
 
@@ -192,6 +196,7 @@ class Backlog:
         mqueue.append(publish)
         sender.counters.note_mqueue(mqueue.length, mqueue.bytes)
         if waited == 0:
+            self.since = now
             sender.watch_backlog(now)
 
     def _on_read(self) -> None:

@@ -246,6 +246,8 @@ class SessionTotals:
     """Totals of a session since it began, or over its finished intervals."""
 
     def __init__(self) -> None:
+        self.received = 0
+        self.received_bytes = 0
         self.offered = 0
         self.sent = 0
         self.acknowledged = 0
@@ -255,6 +257,8 @@ class SessionTotals:
 
     def add(self, counters: Counters) -> None:
         """Add the counters of one interval."""
+        self.received += counters.received_qos0 + counters.received_qos1 + counters.received_qos2
+        self.received_bytes += counters.received_bytes
         self.offered += counters.offered_qos0 + counters.offered_qos1 + counters.offered_qos2
         self.sent += counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2
         self.acknowledged += counters.acknowledged_qos1 + counters.acknowledged_qos2
@@ -264,6 +268,8 @@ class SessionTotals:
 
     def include(self, other: "SessionTotals") -> None:
         """Add other totals."""
+        self.received += other.received
+        self.received_bytes += other.received_bytes
         self.offered += other.offered
         self.sent += other.sent
         self.acknowledged += other.acknowledged

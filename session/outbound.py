@@ -263,6 +263,7 @@ class Outbound(Consumer):
         if sender.window.full:
             sender.watch_window(now)
         if self.backlog is not None and self.backlog.queued():
+            self.backlog.since = now
             sender.watch_backlog(now)
         if sender.pacing is not None:
             sender.pacing.note_connected()

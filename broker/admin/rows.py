@@ -38,6 +38,8 @@ class SessionRow(BaseModel):
     window_len: int
     window_limit: int
     window_full_us: int
+    received: int = Field(description="PUBLISHes from the client.")
+    received_bytes: int = Field(description="Payload bytes of these.")
     offered: int
     sent: int
     acknowledged: int

@@ -146,6 +146,8 @@ def session_fields(item: Client, now: int) -> dict[str, Any]:
         "window_len": gauges.window_len,
         "window_limit": gauges.window_limit,
         "window_full_us": totals.window_full_us,
+        "received": totals.received,
+        "received_bytes": totals.received_bytes,
         "offered": totals.offered,
         "sent": totals.sent,
         "acknowledged": totals.acknowledged,

@@ -42,6 +42,14 @@ def waits_for(client: Client) -> str:
     return BYTE_WINDOW if held_by == qos0_gate.WINDOW_FULL else TURN
 
 
+def backlog_us(client: Client, now: int) -> int:
+    """For how long something has waited in the mqueue, at most since the client has connected; 0 = it is not known."""
+    backlog = client.session.outbound.backlog
+    if backlog is None or not backlog.queued() or not backlog.since:
+        return 0
+    return now - backlog.since
+
+
 def _waits_for_disk(client: Client) -> bool:
     """FC-29: whether the disk has no room for acknowledgements, or for what groups and subscriptions have for it."""
     if client.kept is None:

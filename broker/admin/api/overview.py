@@ -1,5 +1,8 @@
 """What the broker is and how it is set: overview, listeners, configuration, and one session in detail."""
 
+from datetime import UTC, datetime
+from typing import Final
+
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
@@ -8,12 +11,17 @@ from broker.admin.api.problem import refusals
 from broker.admin.managed import Managed
 from broker.admin.rows import SessionRow
 from broker.admin.sessions import session_fields
-from broker.admin.waiting import advice, because, waits_for
+from broker.admin.trace.watched import reading_paused
+from broker.admin.waiting import advice, backlog_us, because, waits_for
 from broker.clients import Client
 from broker.connection.connection import Connection
 from broker.connection.log import address_of
-from broker.runtime.clock import SECOND, monotonic_us
+from broker.disconnects import reason_name
+from broker.runtime.clock import SECOND, monotonic_us, wall_us
 from config.render import settings
+
+_HELD: Final = ("refused", "parked", "paged", "discarded")
+"""What may be done with a PUBLISH for which there is no room (FC-24)."""
 
 
 class Overview(BaseModel):
@@ -55,6 +63,14 @@ class Setting(BaseModel):
     source: str = Field(description="A file with its line, a variable, a flag, or default; empty = not known.")
 
 
+class LastDisconnect(BaseModel):
+    """How the last connection of a client has ended."""
+
+    reason: str = Field(description="MQTT 5's name of its reason code, `Connection lost` or `Client error`.")
+    at: str = Field(description="When, in UTC, by ISO 8601.")
+    ago_us: int
+
+
 class SessionDetail(SessionRow):
     """One session, and why it waits."""
 
@@ -62,10 +78,19 @@ class SessionDetail(SessionRow):
     advice: str = Field(description="Why it waits, and which key of the configuration changes it.")
     user: str | None = Field(description="Whom its client has authenticated as; null = not by a user name.")
     peer: str = Field(description="The address and port of its connection; empty = it has none.")
+    last_disconnect: LastDisconnect | None = Field(description="null = not since the broker has started.")
     age_us: int = Field(description="How long ago it began.")
+    backlog_us: int = Field(
+        description="For how long something has waited in the mqueue, at most since the client has connected; 0 = it "
+        "does not, or that was before the broker started."
+    )
     max_mqueue_len: int = Field(description="0 = no limit.")
     gated: dict[str, int] = Field(description="QoS 0 that was queued, by reason, in this interval of the metrics.")
     drops: dict[str, int] = Field(description="Deliveries dropped in this interval, by reason and QoS.")
+    publish_held: dict[str, int] = Field(
+        description="PUBLISHes from the client that were not routed at once in this interval, by what was done."
+    )
+    reading_paused: list[str] = Field(description="Why the broker does not read the client; empty if it does.")
     interval_us: int = Field(description="How long the interval has lasted.")
     subscriptions: int
 
@@ -143,17 +168,30 @@ def session_detail(client: Client, now: int) -> SessionDetail:
     counters = session.counters
     reason = waits_for(client)
     connection = client.connection
+    own = connection if isinstance(connection, Connection) else None
     reasons = ("congested", "window_full", "mailbox_busy", "backlog", "rate")
     return SessionDetail(
         **session_fields(client, now),
         because=because(reason),
         advice=advice(reason, client),
         user=None if client.identity is None else client.identity.user,
-        peer=address_of(connection) if isinstance(connection, Connection) else "",
+        peer="" if own is None else address_of(own),
+        last_disconnect=_last_disconnect(client, now),
         age_us=now - session.created_at,
+        backlog_us=backlog_us(client, now),
         max_mqueue_len=session.limits.max_mqueue_len,
         gated={reason: getattr(counters.uncommon, f"gated_{reason}") for reason in reasons},
         drops={name.removeprefix("dropped_"): count for name, count in (counters.drops or {}).items()},
+        publish_held={name: count for name in _HELD if (count := getattr(counters.uncommon, f"publish_{name}"))},
+        reading_paused=[] if own is None else reading_paused(own),
         interval_us=now - counters.interval_start,
         subscriptions=len(session.subscriptions or ()),
     )
+
+
+def _last_disconnect(client: Client, now: int) -> LastDisconnect | None:
+    if not client.disconnected_at:
+        return None
+    ago = now - client.disconnected_at
+    at = datetime.fromtimestamp((wall_us() - ago) / SECOND, UTC).isoformat(timespec="milliseconds")
+    return LastDisconnect(reason=reason_name(client.disconnected_by), at=at, ago_us=ago)

@@ -1,5 +1,7 @@
 """What the dashboard shows of the broker at one moment: the schema of the stream."""
 
+from typing import Literal
+
 from pydantic import BaseModel, Field
 
 from broker.admin.rows import AddressRow, GroupRow
@@ -24,7 +26,7 @@ class SlowRow(BaseModel):
     waits_for: str
     because: str = Field(description="The reason, in the words of the report.")
     advice: str = Field(description="Why it waits, and which key of the configuration changes it.")
-    for_us: int = Field(description="For how long there has been a backlog, as far as somebody has looked.")
+    for_us: int = Field(description="For how long there has been a backlog, at most since the client has connected.")
     mqueue_len: int
     mqueue_bytes: int
     max_mqueue_len: int = Field(description="0 = no limit.")
@@ -33,6 +35,35 @@ class SlowRow(BaseModel):
     sent: float = Field(description="Deliveries sent to it, per second.")
     dropped: int = Field(description="Since the session began.")
     paced: bool = Field(description="Whether publishers are paced for it (FC-16).")
+
+
+class DroppingRow(BaseModel):
+    """A session of which deliveries are dropped, connected or not."""
+
+    client_id: str
+    connected: bool
+    dropped: float = Field(description="Deliveries a second.")
+    reason: str = Field(description="Why most were dropped in this interval of the metrics, such as queue_full.")
+    advice: str = Field(description="What changes it.")
+    mqueue_len: int
+    max_mqueue_len: int = Field(description="0 = no limit.")
+
+
+class AwayRow(BaseModel):
+    """A session whose client is away, and for which something waits."""
+
+    client_id: str
+    waiting: int = Field(description="Deliveries in its mqueue and its window.")
+
+
+class Finding(BaseModel):
+    """One sentence that an operator should read."""
+
+    kind: Literal["dropped", "slow", "waits", "away", "brief", "well"]
+    client_id: str = Field(default="", description="Of the session that it is about, which begins it; empty = none.")
+    text: str = Field(description="The sentence, without its end.")
+    drops: str = Field(default="", description="Why deliveries are dropped, such as queue_full: its end.")
+    advice: str = ""
 
 
 class TalkerRow(BaseModel):
@@ -66,6 +97,9 @@ class Moment(Present):
     window_len: int = Field(description="Deliveries sent and not acknowledged.")
     addresses_full: int
     rates: Rates | None = Field(description="null in the first moment after nobody has looked.")
+    findings: list[Finding] = Field(description="What is dropped comes first, then who is slow, then who is away.")
+    dropping: list[DroppingRow] = Field(description="Those of which most is dropped.")
+    away_len: int = Field(description="Deliveries that wait for clients that are away.")
     slow_count: int = Field(description="Connected sessions with a backlog; `slow` has the longest.")
     slow: list[SlowRow]
     talkers: list[TalkerRow] = Field(description="Those with most messages, both ways together.")

@@ -1,9 +1,11 @@
 """Makes the moments of the dashboard, from the broker's totals."""
 
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from broker import __version__
+from broker.admin.dashboard.findings import findings
 from broker.admin.dashboard.moment import Moment, Rates
 from broker.admin.dashboard.sample import ROWS, Sample
 from broker.admin.listing import ListQuery
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from broker.admin.list_pages import ListPages
     from broker.admin.managed import Managed
 
+LATELY: Final = 60 * SECOND
+"""Microseconds for which what was dropped is said."""
+_DROPPED: Final = "dropped "
 _GATED: Final = ("congested", "window_full", "mailbox_busy", "backlog", "rate")
 
 
@@ -28,11 +33,14 @@ class Observer:
         self._sampled_at = 0
         self._before: dict[str, int] = {}
         self._before_us = 0
+        self._lately: deque[tuple[int, dict[str, int]]] = deque()
+        """When it looked in the last minute, and how many deliveries had been dropped by then, by reason."""
 
     def forget(self) -> None:
         """Nobody has looked for a while: the next moment has no rates."""
         self._sampled_at = 0
         self._before = {}
+        self._lately.clear()
 
     async def look(self) -> tuple[Moment, int]:
         """The broker now, and the time of the walk in microseconds."""
@@ -42,7 +50,10 @@ class Observer:
         snapshot = await managed.totals_walk.snapshot(visit=sample.see)
         self._sampled_at = sample.began
         addresses = await self._largest("addresses", "bytes") if len(broker.router.addresses) else []
-        groups = await self._largest("groups", "mqueue") if snapshot.groups else []
+        found = await self._largest("groups", "mqueue") if snapshot.groups else []
+        groups = [GroupRow.model_validate_json(row) for row in found]
+        counts, now = self._counts(snapshot), monotonic_us()
+        rates, dropped_lately = self._rates(counts, now), self._dropped_lately(counts, now)
         moment = Moment(
             **present(managed),
             sessions=len(broker.clients),
@@ -54,12 +65,15 @@ class Observer:
             mqueue_len=snapshot.queued,
             window_len=snapshot.inflight,
             addresses_full=broker.addresses.full,
-            rates=self._rates(self._counts(snapshot), monotonic_us()),
+            rates=rates,
+            findings=findings(sample, rates, dropped_lately, groups, broker.addresses.full),
+            dropping=sample.dropping(),
+            away_len=sample.away_len,
             slow_count=sample.slow_count,
             slow=sample.slow(),
             talkers=sample.talkers(),
             addresses=[AddressRow.model_validate_json(row) for row in addresses],
-            groups=[GroupRow.model_validate_json(row) for row in groups],
+            groups=groups,
         )
         return moment, snapshot.took_us
 
@@ -74,13 +88,23 @@ class Observer:
             "acknowledged": sums.acknowledged,
             "bytes_received": totals.bytes_received,
             "bytes_sent": totals.bytes_sent,
-            "dropped group_queue_full": snapshot.groups_dropped,
+            f"{_DROPPED}group_queue_full": snapshot.groups_dropped,
         }
         counts |= {f"gated {reason}": getattr(sums, f"gated_{reason}") for reason in _GATED}
         for column, count in sums.drops.items():
-            reason = f"dropped {column.removeprefix('dropped_').rpartition('_qos')[0]}"
+            reason = f"{_DROPPED}{column.removeprefix('dropped_').rpartition('_qos')[0]}"
             counts[reason] = counts.get(reason, 0) + count
         return counts
+
+    def _dropped_lately(self, counts: dict[str, int], now: int) -> dict[str, int]:
+        """How many deliveries have been dropped in the last minute, as far as somebody has looked, by reason."""
+        dropped = {name.removeprefix(_DROPPED): count for name, count in counts.items() if name.startswith(_DROPPED)}
+        lately = self._lately
+        lately.append((now, dropped))
+        while lately[0][0] < now - LATELY:
+            lately.popleft()
+        before = lately[0][1]
+        return {name: count - before.get(name, 0) for name, count in dropped.items() if count > before.get(name, 0)}
 
     def _rates(self, counts: dict[str, int], now: int) -> Rates | None:
         before, seconds = self._before, (now - self._before_us) / SECOND

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from heapq import heappush, heappushpop
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.admin.dashboard.moment import SlowRow, TalkerRow
+from broker.admin.dashboard.findings import drop_advice
+from broker.admin.dashboard.moment import AwayRow, DroppingRow, SlowRow, TalkerRow
 from broker.admin.listing import shortened
-from broker.admin.waiting import CLIENT, NOTHING, REASONS, TURN, advice, because, waits_for
+from broker.admin.waiting import CLIENT, NOTHING, REASONS, TURN, advice, backlog_us, because, waits_for
 from broker.clients import Seen
 from broker.runtime.clock import SECOND
 
@@ -26,11 +27,17 @@ class Sample:
         self.waits_for = dict.fromkeys(REASONS, 0)
         self.slow_count = 0
         self.paced_for = 0
+        self.away_count = 0
+        """Sessions for which something waits, and whose clients are away."""
+        self.away_len = 0
+        """What waits for them."""
         self._clock = clock
         self._before = before
         # Heaps of the largest so far; the number orders those of equal value.
         self._slow: list[tuple[int, int, Client, str, float]] = []
         self._talkers: list[tuple[float, int, Client, float, float]] = []
+        self._dropping: list[tuple[float, int, Client]] = []
+        self._away: list[tuple[int, int, Client]] = []
         self._number = 0
 
     def see(self, client: "Client") -> None:
@@ -38,21 +45,22 @@ class Sample:
         counters = client.session.counters
         received = counters.received_qos0 + counters.received_qos1 + counters.received_qos2
         sent = counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2
+        dropped = 0 if counters.drops is None else counters.uncommon.dropped()
         now = self._clock()
         seen = client.seen
         if seen is None:
             seen = client.seen = Seen()
         known = bool(self._before) and seen.at >= self._before
-        sent_rate = self._see_traffic(client, received, sent, now, seen if known else None) if self._before else 0.0
+        sent_rate = 0.0
+        if self._before:
+            sent_rate = self._see_traffic(client, (received, sent, dropped), now, seen if known else None)
         reason = waits_for(client)
         self.waits_for[reason] += 1
-        if reason in _NOT_SLOW:
-            seen.slow_since = 0
-        else:
-            if not known or not seen.slow_since:
-                seen.slow_since = now
+        if reason == CLIENT:
+            self._see_away(client)
+        elif reason not in _NOT_SLOW:
             self._see_slow(client, reason, sent_rate)
-        seen.at, seen.received, seen.sent = now, received, sent
+        seen.at, seen.received, seen.sent, seen.dropped = now, received, sent, dropped
 
     def _see_slow(self, client: "Client", reason: str, sent_rate: float) -> None:
         self.slow_count += 1
@@ -62,17 +70,31 @@ class Sample:
         self._number += 1
         _keep(self._slow, (length, self._number, client, reason, sent_rate))
 
-    def _see_traffic(self, client: "Client", received: int, sent: int, now: int, seen: Seen | None) -> float:
-        """Returns how many messages have been sent to it per second, since the walk before or a later interval."""
-        at, received_before, sent_before = self._before, 0, 0
+    def _see_away(self, client: "Client") -> None:
+        waiting = _waiting(client)
+        self.away_count += 1
+        self.away_len += waiting
+        self._number += 1
+        _keep(self._away, (waiting, self._number, client))
+
+    def _see_traffic(self, client: "Client", counts: tuple[int, int, int], now: int, seen: Seen | None) -> float:
+        """Returns how many messages have been sent to it per second, since the walk before or a later interval.
+
+        `counts`: messages received from it, sent to it, and dropped.
+        """
+        received, sent, dropped = counts
+        at, received_before, sent_before, dropped_before = self._before, 0, 0, 0
         if seen is not None:
-            at, received_before, sent_before = seen.at, seen.received, seen.sent
+            at, received_before, sent_before, dropped_before = seen.at, seen.received, seen.sent, seen.dropped
         began = client.session.counters.interval_start
         if began > at:
-            at, received_before, sent_before = began, 0, 0
+            at, received_before, sent_before, dropped_before = began, 0, 0, 0
+        seconds = max(now - at, 1) / SECOND
+        if dropped > dropped_before:
+            self._number += 1
+            _keep(self._dropping, ((dropped - dropped_before) / seconds, self._number, client))
         if received <= received_before and sent <= sent_before:
             return 0.0
-        seconds = max(now - at, 1) / SECOND
         received_rate = max(received - received_before, 0) / seconds
         sent_rate = max(sent - sent_before, 0) / seconds
         self._number += 1
@@ -92,7 +114,7 @@ class Sample:
             waits_for=reason,
             because=because(reason),
             advice=advice(reason, client),
-            for_us=now - (client.seen.slow_since if client.seen is not None else now),
+            for_us=backlog_us(client, now),
             mqueue_len=gauges.mqueue_len,
             mqueue_bytes=gauges.mqueue_bytes,
             max_mqueue_len=session.limits.max_mqueue_len,
@@ -103,6 +125,31 @@ class Sample:
             paced=session.paces_publishers(),
         )
 
+    def dropping(self) -> list[DroppingRow]:
+        """Those of which most is dropped, the first with the most."""
+        return [self._dropping_row(client, rate) for rate, _, client in sorted(self._dropping, reverse=True)]
+
+    def _dropping_row(self, client: "Client", rate: float) -> DroppingRow:
+        session = client.session
+        drops = session.counters.drops or {}  # an export may have taken those that the walk has seen
+        column = max(drops, key=drops.__getitem__, default="")
+        waits = waits_for(client)
+        reason = column.removeprefix("dropped_").rpartition("_qos")[0]
+        return DroppingRow(
+            client_id=shortened(session.client_id),
+            connected=session.connected,
+            dropped=rate,
+            reason=reason,
+            advice=drop_advice(reason, advice(waits, client) if waits != NOTHING else ""),
+            mqueue_len=session.gauges().mqueue_len,
+            max_mqueue_len=session.limits.max_mqueue_len,
+        )
+
+    def away(self) -> list[AwayRow]:
+        """Those for which most waits while they are away, the first with the most."""
+        found = sorted(self._away, reverse=True)
+        return [AwayRow(client_id=shortened(each.session.client_id), waiting=waiting) for waiting, _, each in found]
+
     def talkers(self) -> list[TalkerRow]:
         """Those with most messages, the first with the most."""
         found = sorted(self._talkers, reverse=True)
@@ -110,6 +157,11 @@ class Sample:
             TalkerRow(client_id=shortened(client.session.client_id), received=received, sent=sent)
             for _, _, client, received, sent in found
         ]
+
+
+def _waiting(client: "Client") -> int:
+    gauges = client.session.gauges()
+    return gauges.mqueue_len + gauges.window_len
 
 
 def _keep(heap: list[Any], entry: tuple[Any, ...]) -> None:

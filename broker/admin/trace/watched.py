@@ -51,6 +51,17 @@ Decision = tuple[str, str]
 """An event and what it is about."""
 
 
+def reading_paused(connection: Connection) -> list[str]:
+    """Why a client is not read; empty if it is."""
+    reasons = connection.paused_because
+    if connection.closing:
+        return []
+    found = [text for bit, text in _PAUSED.items() if reasons & bit]
+    if connection.paced and _PAUSED[PACED] not in found:
+        found.append("PUBLISHes only: publishers are paced (FC-16)")
+    return found
+
+
 class WatchedSession:
     """Compares the counters of a session with those of the last look."""
 
@@ -109,21 +120,12 @@ class WatchedReading:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._seen = self._reasons()
+        self._seen = reading_paused(self._connection)
 
     def look(self) -> list[Decision]:
         """Which reasons have come, and which are gone."""
-        before, now = self._seen, self._reasons()
+        before, now = self._seen, reading_paused(self._connection)
         self._seen = now
         return [("paused", f"reading: {each}") for each in now if each not in before] + [
             ("resumed", f"reading: no longer because {each}") for each in before if each not in now
         ]
-
-    def _reasons(self) -> list[str]:
-        reasons = self._connection.paused_because
-        if self._connection.closing:
-            return []
-        found = [text for bit, text in _PAUSED.items() if reasons & bit]
-        if self._connection.paced and _PAUSED[PACED] not in found:
-            found.append("PUBLISHes only: publishers are paced (FC-16)")
-        return found

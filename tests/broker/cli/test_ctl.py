@@ -4,6 +4,7 @@ import json
 import re
 import socket
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from broker.cli.main import app
 from config.models import Config
+from protocol import properties as props
 from tests.broker.conftest import Start
 from tests.support.broker.events import wait_for_event
 from tests.support.wire import connected
@@ -96,6 +98,31 @@ def test_commands(start: Start, tmp_path: Path) -> None:
         client.expect_close()
     with connected(broker.address(), 5, client_id="c"):
         assert run("end", "c") == {"result": "ended"}
+
+
+def test_last_disconnect(start: Start, tmp_path: Path) -> None:
+    """`sluice ctl session` says why and when a client was disconnected, while it is away and when it is back."""
+    broker = start(sections={"admin": {"socket": "a.sock"}})
+    wait_for_event(broker, "admin_socket")
+
+    def last(client_id: str = "truck") -> Any:
+        return json.loads(ctl("session", client_id, "--socket", tmp_path / "a.sock")[1])["last_disconnect"]
+
+    kept: Any = {props.SESSION_EXPIRY_INTERVAL: 3600}
+    with connected(broker.address(), 5, client_id="truck", clean_start=False, properties=kept) as client:
+        assert last() is None
+        client.reset()
+    (line,) = wait_for_event(broker, "disconnected")
+    away = last()
+    assert away["reason"] == line["reason"] == "Connection lost"
+    apart = datetime.fromisoformat(away["at"]) - datetime.fromisoformat(line["timestamp"])
+    assert abs(apart) < timedelta(seconds=2)
+    assert 0 <= away["ago_us"] < 60_000_000
+    with (
+        connected(broker.address(), 5, client_id="truck", clean_start=False, properties=kept),
+        connected(broker.address(), 5, client_id="truck", clean_start=False, properties=kept),
+    ):
+        assert last()["reason"] == "Session taken over"
 
 
 def test_refusals(start: Start, tmp_path: Path) -> None:

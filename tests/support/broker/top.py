@@ -48,6 +48,8 @@ def row(name: str = "a", sent: int = 0, full_us: int = 0, started_us: int = 0) -
         window_len=1,
         window_limit=32,
         window_full_us=full_us,
+        received=0,
+        received_bytes=0,
         offered=sent,
         sent=sent,
         acknowledged=0,

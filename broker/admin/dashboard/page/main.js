@@ -150,6 +150,8 @@ document.addEventListener("visibilitychange", () => {
 document.getElementById("find").addEventListener("submit", (event) => {
   event.preventDefault();
   const id = new FormData(event.target).get("id");
+  event.target.reset(); // the next search begins with an empty field
+  document.querySelector("#find input").blur();
   if (id) location.hash = SESSION + encodeURIComponent(id);
 });
 

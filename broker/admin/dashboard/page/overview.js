@@ -7,7 +7,6 @@ import { listAddress, sessionAddress, WAITS } from "./sessions.js";
 import { Table } from "./table.js";
 import { bytes, counted, cut, dropped, duration, short, whole } from "./words.js";
 
-const SLOW_AFTER = 900000; // microseconds for which a session has a backlog before the headline names it
 const earlier = { rates: null, held: null }; // what the charts had when the page of a session was opened
 const total = (rates) => Object.values(rates).reduce((sum, rate) => sum + rate, 0);
 
@@ -28,12 +27,20 @@ const GATED = [
   ["rate", "rate used up", "--watch"],
 ];
 
-// What the broker does in one sentence: the name of a session that is slow, and the rest.
-function headline(moment, worst) {
-  if (!worst) return ["", moment.slow_count ? "Backlogs come and go: no session is slow for long." : "Nothing waits: what is offered is sent at once."];
-  const others = moment.slow_count - 1;
-  const more = others ? `, and ${counted(others, "other has a backlog", "others have a backlog")}` : "";
-  return [cut(worst.client_id), ` is slow: ${worst.because}${more}.`];
+// What the broker says, as a sentence: the name of a session, if it is about one, and the rest.
+class Sentence {
+  constructor(element) {
+    this.name = el("bdi"); // a name that is written from right to left must not turn the sentence round
+    this.rest = el("span", {}, "…");
+    this.element = element;
+    element.append(this.name, this.rest);
+  }
+
+  take(finding) {
+    say(this.name, finding.client_id && cut(finding.client_id));
+    say(this.rest, `${finding.text}${finding.drops ? `: ${dropped(finding.drops)}` : ""}.`);
+    this.element.className = finding.kind;
+  }
 }
 
 export class Overview {
@@ -41,9 +48,8 @@ export class Overview {
 
   constructor(place) {
     this.tiles = Object.fromEntries(TILES.map(([name]) => [name, el("b", { id: `tile-${name}` }, "–")]));
-    this.name = el("bdi"); // a name that is written from right to left must not turn the sentence round
-    this.sentence = el("span", {}, "…");
-    this.headline = el("h1", { id: "headline", "aria-live": "polite" }, this.name, this.sentence);
+    this.headline = new Sentence(el("h1", { id: "headline", "aria-live": "polite" }));
+    this.others = [0, 1, 2, 3].map(() => new Sentence(el("li", { hidden: true })));
     this.advice = el("p", { id: "advice", class: "lead" });
     this.waits = new Bars(WAITS, whole, (reason) => listAddress({ waits_for: reason }));
     this.gated = new Bars(GATED, short);
@@ -59,6 +65,13 @@ export class Overview {
       ["dropped", (row) => whole(row.dropped)],
       ["publishers", (row) => (row.paced ? "paced" : "–")],
     ], "No connected session has a backlog.", sessionAddress);
+    this.dropping = new Table([
+      ["session", (row) => row.client_id, "words"],
+      ["why", (row) => (row.reason ? dropped(row.reason) : "–"), "words wrap"],
+      ["dropped a second", (row) => short(row.dropped)],
+      ["mqueue", (row) => (row.max_mqueue_len ? `${whole(row.mqueue_len)} of ${whole(row.max_mqueue_len)}` : whole(row.mqueue_len))],
+      ["client", (row) => (row.connected ? "connected" : "away"), "words"],
+    ], "…", sessionAddress);
     this.talkers = new Table([
       ["session", (row) => row.client_id, "words"],
       ["received a second", (row) => short(row.received)],
@@ -88,10 +101,12 @@ export class Overview {
     const section = (title, ...content) => el("section", {}, el("h2", {}, title), content);
     show(
       place,
-      this.headline,
+      this.headline.element,
       this.advice,
+      el("ul", { id: "findings" }, this.others.map((each) => each.element)),
       el("dl", { class: "tiles" }, TILES.map(([name, label]) => el("div", { class: `tile ${name}` }, el("dt", {}, label), el("dd", {}, this.tiles[name])))),
       el("div", { class: "two" }, section("Messages a second", rates), section("Sessions held back", held)),
+      section("Deliveries dropped", this.dropping.element),
       section("Slow consumers", this.slow.element, el("p", { class: "note" }, el("a", { href: "#/sessions" }, "All sessions"), " · ", el("a", { href: "#/retained" }, "Retained messages"), " · ", el("a", { href: "#/docs" }, "API"))),
       el("div", { class: "two" },
         section("Sessions by what they wait for", this.waits.element),
@@ -106,11 +121,13 @@ export class Overview {
   }
 
   take(moment) {
-    const worst = moment.slow.find((row) => row.for_us >= SLOW_AFTER);
-    const [name, sentence] = headline(moment, worst);
-    say(this.name, name);
-    say(this.sentence, sentence);
-    say(this.advice, worst ? worst.advice : "");
+    const [first, ...others] = moment.findings;
+    this.headline.take(first);
+    say(this.advice, first.advice);
+    this.others.forEach((each, place) => {
+      each.element.hidden = place >= others.length;
+      if (place < others.length) each.take(others[place]);
+    });
     for (const [name, , value] of TILES) say(this.tiles[name], value(moment));
     const seconds = moment.time_us / 1e6;
     const { rates } = moment;
@@ -121,6 +138,8 @@ export class Overview {
     const drops = Object.entries(rates ? rates.dropped : {}).map(([name, rate]) => `${short(rate)} a second (${dropped(name)})`);
     say(this.drops, drops.length ? `Dropped: ${drops.join("; ")}.` : "");
     say(this.pressure, `${counted(moment.congested, "send path is", "send paths are")} congested, ${counted(moment.window_full, "window is", "windows are")} full, with ${counted(moment.window_len, "delivery", "deliveries")} unacknowledged in all; publishers are paced for ${counted(moment.paced_for, "session")}; ${counted(moment.addresses_full, "address is", "addresses are")} full.`);
+    this.dropping.take(moment.dropping);
+    say(this.dropping.nothing, rates ? "Of no session something was dropped in the last second." : "…");
     this.slow.take(moment.slow);
     this.talkers.take(moment.talkers);
     this.addresses.take(moment.addresses);

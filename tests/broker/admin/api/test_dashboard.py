@@ -16,6 +16,7 @@ from broker.admin.dashboard.places import MOST_OF_ONE
 from protocol import properties as props
 from tests.broker.admin.api.conftest import OPERATOR, VIEWER
 from tests.support.broker.admin import TIMEOUT, request
+from tests.support.broker.dashboard import DESK, PHONE, entered, screenshot, text, url
 from tests.support.broker.events import events
 from tests.support.looking import STICKS_OUT, Opened, launched
 from tests.support.process import Address, BrokerProcess
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.once
 
-DESK: Any = {"width": 1280, "height": 900}
-PHONE: Any = {"width": 390, "height": 900}
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</script>/ü\u202e%2e"
 SLOW: Any = {props.RECEIVE_MAXIMUM: 1}
 
@@ -38,33 +37,6 @@ def browser() -> "Iterator[Browser]":
     """Headless Chromium. Playwright keeps an event loop running: only this module uses it."""
     with launched() as browser:
         yield browser
-
-
-def url(tcp: Address) -> str:
-    """Where the page is."""
-    return f"http://{tcp.host}:{tcp.port}/"
-
-
-def screenshot(name: str, beside: Path) -> Path:
-    """The path of a screenshot: in the folder SLUICE_SCREENSHOTS, or a temporary one."""
-    folder = Path(os.environ.get("SLUICE_SCREENSHOTS") or beside)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{name}.png"
-
-
-def text(seen: Opened, selector: str) -> str:
-    """The text of an element; empty if it is not there yet."""
-    found = seen.page.locator(selector)
-    return (found.first.text_content() or "") if found.count() else ""
-
-
-def entered(browser: "Browser", tcp: Address, token: str, place: str = "", **options: Any) -> Opened:
-    """The page, after a token has been entered, at a place such as `#/session/a`."""
-    seen = Opened(browser, url(tcp) + place, **{"viewport": DESK, **options})
-    seen.page.get_by_label("Token").fill(token)
-    seen.page.get_by_role("button", name="Look").click()
-    wait_until(lambda: text(seen, "#headline") not in ("", "…"), "the first moment")
-    return seen
 
 
 def slow_client(stack: ExitStack, broker: BrokerProcess, name: str, waiting: int = 20) -> WireClient:
