@@ -14,6 +14,7 @@ from broker.routing.retained_feed import RetainedFeed
 from broker.runtime.endpoint import Endpoint
 from broker.runtime.timers import Timer
 from broker.storage.kept_session import KeptSession
+from broker.storage.kept_will import KeptWill
 from broker.telemetry.slices import STEP, Slices
 from protocol import properties as props
 from protocol.disconnect import Disconnect
@@ -85,6 +86,8 @@ class Client:
         """The timer of a delayed will."""
         self.kept: KeptSession | None = None
         """The session's part of the journal (FC-27); None = it does not survive the process."""
+        self.kept_will: KeptWill | None = None
+        """The will in the journal of a client whose session does not survive its connection; None = there is none."""
         self.feed: RetainedFeed | None = None
         """Delivers retained messages to new subscriptions; None until there is one."""
         self.walk = 0

@@ -2,6 +2,7 @@
 
 from typing import final
 
+from broker.absent_wills import GRACE, AbsentWills
 from broker.auth.identity import Identity
 from broker.auth.permissions import Who
 from broker.broker import Broker
@@ -11,6 +12,7 @@ from broker.storage.journal import Journal
 from broker.storage.kept_address import KeptAddress
 from broker.storage.kept_group import KeptGroup
 from broker.storage.kept_session import KeptSession
+from broker.storage.kept_will import KeptWill
 from broker.storage.message import Message
 from broker.storage.owner import Owner
 from broker.storage.restorer import Restorer, begin
@@ -28,7 +30,9 @@ def restore(broker: Broker, journal: Journal, saved: Saved) -> None:
     recovery = _Recovery(broker, journal)
     queues = list(saved.sessions.values())
     for session in queues:
-        if not session.group and not session.topic:
+        if session.is_will():
+            recovery.restore_will(session)
+        elif not session.group and not session.topic:
             recovery.restore_session(session)
     for stored in saved.retained.values():
         recovery.restore_retained(stored)  # after the sessions: FC-31 asks whose publisher's they are
@@ -58,6 +62,7 @@ class _Recovery:
         self._pulled: list[tuple[Session, Restored, int]] = []
         """What was in windows and came from groups, with their numbers."""
         self._now = monotonic_us()
+        self._absent = AbsentWills(broker.sessions, self._restore_client)
         self._restorer = Restorer(broker.router.address, broker.settings.limits.priorities, self._now)
 
     def restore_retained(self, retained: SavedRetained) -> None:
@@ -76,11 +81,7 @@ class _Recovery:
         session = client.session
         kept = client.kept = KeptSession(self._journal, saved.number, saved.client_id)
         client.expiry_interval = saved.expiry
-        client.bridge = saved.version & BRIDGE != 0
-        self._restore_rights(client, saved.owner)
-        if broker.quotas.active:
-            broker.quotas.join(client)  # FC-31
-        session.version = saved.version & ~BRIDGE
+        self._restore_client(client, saved.version, saved.owner)
         for subscription in saved.subscriptions.values():
             if session.subscriptions is None:
                 session.subscriptions = {}
@@ -90,6 +91,23 @@ class _Recovery:
         self._pulled += [(session, restored, group) for restored, group in pulled]
         if saved.owner is not None:
             broker.handlers.subscribing.recheck(client)  # the rules may be others than before
+
+    def restore_will(self, saved: SavedSession) -> None:
+        """FC-27: the session has ended with the process; its will waits for the client to come back."""
+        assert saved.begins_in is not None  # as in `begin`
+        kept = KeptWill(self._journal, saved.number, saved.client_id, saved.version, saved.owner)
+        kept.restore(saved.will)
+        kept.begin_in(saved.begins_in)
+        kept.count_state(saved.state_bytes())
+        self._absent.add(kept, decode(saved.will, self._decoder))
+
+    def _restore_client(self, client: Client, level: int, owner: Owner | None) -> None:
+        """Give a client the protocol, the rights and the quotas that it had."""
+        client.bridge = level & BRIDGE != 0
+        client.session.version = level & ~BRIDGE
+        self._restore_rights(client, owner)
+        if self._broker.quotas.active:
+            self._broker.quotas.join(client)  # FC-31
 
     def _restore_rights(self, client: Client, owner: Owner | None) -> None:
         """Decide about a session as before; if that is not known, as about nobody in particular.
@@ -152,8 +170,8 @@ class _Recovery:
                 detached_at = min(saved.detached_at - self._journal.times.offset, self._now)
             expires_at = detached_at + saved.expiry * SECOND
             if saved.will:
-                will = decode(saved.will, self._decoder)
-                self._broker.sessions.wills.delay(client, will, detached_at + saved.will_delay * SECOND)
+                ended = saved.expiry != NEVER_EXPIRES and expires_at <= self._now
+                self._await_will(client, saved, detached_at + saved.will_delay * SECOND, ended)
             if saved.expiry == NEVER_EXPIRES:
                 pass
             elif expires_at <= self._now:
@@ -163,3 +181,16 @@ class _Recovery:
                 self._broker.sessions.expire_at(client, expires_at)
             if not saved.detached_at and client.kept is not None:
                 client.kept.detached(saved.expiry, saved.will != b"")
+        self._absent.start(monotonic_us())
+
+    def _await_will(self, client: Client, saved: SavedSession, at: int, ended: bool) -> None:
+        """Publish a will at this time, but not before its client could come back; `ended`: the session ends now."""
+        will = decode(saved.will, self._decoder)
+        if not ended and at > self._now + GRACE:
+            self._broker.sessions.wills.delay(client, will, at)
+        elif not ended:
+            self._absent.add_kept(client, will)
+        else:
+            kept = KeptWill(self._journal, self._journal.new_queue(), saved.client_id, saved.version, saved.owner)
+            kept.write(will)
+            self._absent.add(kept, will)

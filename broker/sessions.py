@@ -2,6 +2,7 @@
 
 from typing import Final, final
 
+from broker.absent_wills import AbsentWills
 from broker.addresses.policy import Addresses
 from broker.auth.authorizer import Authorizer
 from broker.auth.identity import Identity
@@ -14,6 +15,7 @@ from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import Timer, Wheel
 from broker.storage.journal import Journal
 from broker.storage.kept_session import KeptSession
+from broker.storage.kept_will import KeptWill
 from broker.storage.owner import Owner
 from broker.totals import Totals
 from broker.wills import Wills, will_delay, will_publish
@@ -74,6 +76,8 @@ class Sessions:
         self._addresses = addresses
         self._journal = journal
         self.authorizer = authorizer
+        self.absent: AbsentWills | None = None
+        """Wills that wait for their clients to come back after a restart; None = there are none."""
         self._last_end = 0
         """The commit with the last record that a kept session has ended."""
 
@@ -103,23 +107,27 @@ class Sessions:
     def keep(self, client: Client, version: int, owner: Owner, will: Will | None) -> int:
         """FC-27: write the session of a client that has connected to the journal, if it outlives the connection.
 
+        Of another one its will is written, if there is room (FC-29): it is published even if the broker fails.
         There is a journal: sessions are durable. Returns the commit that has to come before CONNACK; 0 = none.
         """
         journal = self._journal
         kept = client.kept
         assert journal is not None  # sessions are durable
+        level = version | BRIDGE if client.bridge else version
         if client.expiry_interval == 0 and (kept is None or not _keeps_until_end(client, kept)):
             client.kept = None
             client.session.keep(None, None)
             if kept is not None:
                 self._last_end = kept.end()
+            if will is not None and journal.commits.may_move():
+                client.kept_will = KeptWill(journal, journal.new_queue(), client.session.client_id, level, owner)
+                return client.kept_will.write(will_publish(will))
             return self._last_end  # a clean start: the end of the older session has to be on disk too
         if kept is None:
             kept = KeptSession(journal, journal.new_queue(), client.session.client_id)
             self._begin_keeping(client, kept)
         publish = will_publish(will) if will is not None else None
         delay = will_delay(will, client.expiry_interval) if will is not None else 0
-        level = version | BRIDGE if client.bridge else version
         return kept.connected(level, client.expiry_interval, owner, publish, delay)
 
     def _begin_keeping(self, client: Client, kept: KeptSession) -> None:
@@ -169,6 +177,8 @@ class Sessions:
         self._addresses.end_session(session, now)
         if client.will is not None:
             client.will.due(now)  # section 3.1.3.2.2: the will is published when the session ends
+        if client.kept_will is not None:
+            client.kept_will.end()  # in the commit that has its message
         self.totals.add(session.listener, client.walk, session.counters)
         if self.keep_ended:
             if len(self.ended) >= ENDED_SESSIONS:

@@ -64,6 +64,8 @@ TESTED_WITH: Final = {
     "broker/runtime/endpoint": "broker/connection/test_client_socket_reading.py",
     "broker/server/logs": "broker/server/test_server.py",
     "broker/server/tls_failures": "broker/server/test_tls_handshake.py",
+    "broker/storage/kept_state": "broker/storage/test_kept_queue.py",
+    "broker/storage/kept_will": "broker/test_absent_wills.py",
     "broker/storage/errors": "broker/storage/test_segments.py",
     "broker/storage/found": "broker/storage/test_segments.py",
     "broker/storage/fsync": "durability/test_powercuts.py",

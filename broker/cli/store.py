@@ -29,7 +29,7 @@ def _read(found: Found) -> Saved:
 
 @store_app.command()
 def stats(directory: Directory) -> None:
-    """Print what is in a journal: sessions, deliveries, retained messages, and how many bytes are live and dead.
+    """Print what is in a journal: sessions, deliveries, retained messages, how many bytes are live and dead, wills.
 
     Live are the messages and the state of sessions, such as subscriptions, that compaction would keep.
     """
@@ -41,13 +41,15 @@ def stats(directory: Directory) -> None:
     addresses = [each for each in queues if each.topic]
     groups = [each for each in queues if each.group]
     pages = sum(each.deliveries.length for each in addresses)
-    print(f"sessions    {len(queues) - len(groups) - len(addresses)}")
+    wills = sum(each.is_will() for each in queues)
+    print(f"sessions    {len(queues) - len(groups) - len(addresses) - wills}")
     print(f"groups      {len(groups)}")
     print(f"deliveries  {sum(each.deliveries.length for each in queues) - pages}")
     print(f"pages       {pages}")
     print(f"retained    {len(saved.retained)}")
     print(f"frames      {len(saved.frames)}, the last one is {saved.last_frame}")
     print(f"bytes       {size}: {live} live, {max(size - live, 0)} dead")
+    print(f"wills       {wills}")
 
 
 @store_app.command()

@@ -280,6 +280,8 @@ class Handshake:
         must not end either.
         """
         client_id = connection.client_id
+        if self._sessions.absent is not None:
+            self._sessions.absent.back(client_id, identity, now)
         client = self._clients.get(client_id)
         if client is not None and not (self._access.ends_foreign_sessions or client.belongs_to(identity)):
             raise MQTTError(reason_codes.NOT_AUTHORIZED, "the session with this client id is another user's")

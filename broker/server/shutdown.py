@@ -7,7 +7,7 @@ from protocol import reason_codes
 
 if TYPE_CHECKING:
     from broker.addresses.policy import Addresses
-    from broker.clients import Clients
+    from broker.clients import Client, Clients
     from broker.connection.capabilities import Capabilities
     from broker.connection.connection import Connection
     from broker.connection.connections import Connections
@@ -44,10 +44,7 @@ def disconnect_all(
             _close(connection, capabilities, now, now + DELIVERIES_TIMEOUT)
             continue
         connection.will = None
-        if connection.client is not None and connection.client.kept is not None:
-            connection.client.kept.stop()  # the next start publishes it
-        else:
-            lost += 1
+        lost += not _leaves_will(connection.client)
     for client in clients.known():
         if client.will is None or client.kept is not None:
             continue
@@ -59,6 +56,14 @@ def disconnect_all(
     for connection in everyone:
         _close(connection, capabilities, now, now + DELIVERIES_TIMEOUT)
     return lost
+
+
+def _leaves_will(client: "Client | None") -> bool:
+    """Whether the journal has a client's will: then it stays there, and the next start publishes it."""
+    kept = None if client is None else client.kept or client.kept_will
+    if kept is not None:
+        kept.stop()
+    return kept is not None
 
 
 def _close(connection: "Connection", capabilities: "Capabilities", now: int, until: int) -> None:

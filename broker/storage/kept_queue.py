@@ -12,12 +12,12 @@ from broker.storage.errors import StorageError
 from broker.storage.evicted import Evicted, hold_address, release_address
 from broker.storage.index import Entry, Index
 from broker.storage.journal import Journal
-from broker.storage.message import OVERHEAD, Frame, Message
+from broker.storage.kept_state import KeptState
+from broker.storage.message import OVERHEAD, Message
 from broker.storage.records import DamagedError
 from broker.storage.saved import to_publish
 from protocol.publish import Publish
 from session.holder import Holder
-from session.journal import QueueJournal
 from session.tail import Tail
 
 READ_DELIVERIES: Final = 200
@@ -28,23 +28,17 @@ KEPT_BYTES: Final = 16 * 1024
 """Bytes that the deliveries of a queue may take in memory, however much the others take (FC-30)."""
 
 
-class KeptQueue(QueueJournal):
-    """The records of one queue; `number` names it in the journal.
+class KeptQueue(KeptState):
+    """The records of one queue.
 
     The holders of deliveries refer to it, so it refers to no session and no PUBLISH (see `Holder`).
     """
 
     def __init__(self, journal: Journal, number: int) -> None:
-        self.journal = journal
-        self.number = number
+        super().__init__(journal, number)
         self.deliveries = Deliveries(number)
         self.evicted = Evicted()
         """Its deliveries that are on disk only."""
-        self.ended = False
-        """Whether nothing more is written."""
-        self.begins_in: Frame | None = None
-        """The frame in which its state begins; None = none of it is written yet."""
-        self._state_size = 0
         self._targets = message_record.Targets(number)
 
     def add(self, publish: Publish) -> Publish:
@@ -187,46 +181,12 @@ class KeptQueue(QueueJournal):
         """Write all state except the deliveries, so that older frames are not needed. Returns the commit."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def begin_in(self, frame: Frame) -> None:
-        """All of its state is in this frame and later ones."""
-        if self.begins_in is not None:
-            self.begins_in.remove_queue(self.number)
-        self.begins_in = frame
-        frame.add_queue(self.number)
-        self.journal.queues[self.number] = self
-
-    def write_all(self, state: list[bytes]) -> int:
-        """Write these records, which are all of its state. Returns their commit."""
-        self.begin_in(self.journal.frame())
-        commit = 0
-        size = 0
-        for record in state:
-            commit = self.journal.write(record)
-            size += len(record)
-        self.count_state(size - self._state_size)
-        return commit
-
-    def count_state(self, more: int) -> None:
-        """Its state has grown, or shrunk, by so many bytes."""
-        self._state_size += more
-        self.journal.state_size += more
-
-    def stop(self) -> None:
-        """Write nothing more, and leave what is on disk: the next start restores it."""
-        self.ended = True
-
     def end(self) -> int:
         """It is not kept any more. Returns the commit."""
-        if self.ended:
-            return 0
-        self.ended = True
-        self.count_state(-self._state_size)
-        self.journal.queues.pop(self.number, None)
-        for entry in self.evicted.entries():
-            self.journal.frames[entry.frame].remove_evicted(entry.size)
-        if self.begins_in is not None:
-            self.begins_in.remove_queue(self.number)
-        return self.journal.write(records.ended(self.number))
+        if not self.ended:
+            for entry in self.evicted.entries():
+                self.journal.frames[entry.frame].remove_evicted(entry.size)
+        return super().end()
 
 
 @mypyc_attr(acyclic=True)  # as all holders are

@@ -103,6 +103,11 @@ class SavedSession:
         self.remembered: dict[int, None] = {}
         """Packet ids of the client that wait for PUBREL, oldest first."""
 
+    def is_will(self) -> bool:
+        """Whether only a will is kept: its session has ended with the process."""
+        kept = self.expiry > 0 or self.detached_at > 0 or self.deliveries.length > 0 or len(self.subscriptions) > 0
+        return self.will != b"" and not kept
+
     def state_bytes(self) -> int:
         """Bytes of its state, about, as it is written again when its frame is removed."""
         number, next_delivery = self.number, self.next_delivery

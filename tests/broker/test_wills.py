@@ -219,4 +219,5 @@ def test_start_with_a_will_that_is_denied_by_now(tmp_path: Path, sections: dict[
     wait_until(lambda: time.time() > left + 1.1, "a second has passed")
     with capture_logs() as logged, broker_on(tmp_path, **sections) as (local, _):
         assert len(local.broker.clients) == 0
+        local.pass_time(9)
     assert [client_id for client_id, _ in dropped(logged)] == ["w"]
