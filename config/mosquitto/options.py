@@ -99,7 +99,7 @@ LEFT: Final = {
     "autosave_on_changes": _SAVES,
     "check_retain_source": "Sluice checks retained messages by the rules of their receivers",
     "clientid_prefixes": f"write authorization.rules with client_ids; {plugins.CLOSED}",
-    "connection_messages": "connections are logged at level debug",
+    "connection_messages": "connections are logged, of many at once log.max_lines; log.level: warning leaves them out",
     "enable_control_api": "Sluice has an admin API over HTTP (admin)",
     "global_max_clients": "mqtt.max_connections counts the connected ones; quotas have max_kept_sessions for each user",
     "log_dest": _LOG,

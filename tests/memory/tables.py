@@ -10,6 +10,7 @@ OF_STRANGERS: Final = {
     "a closed connection": 2 * KIBIBYTE,
     "failed logins": 8 * MEBIBYTE,
     "logins that have succeeded": 32 * MEBIBYTE,
+    "take-overs that are logged": MEBIBYTE,
 }
 """What anybody can fill who may connect."""
 
