@@ -89,7 +89,7 @@ class Broker:
         self.settings = Settings(config, gate)
         settings = self.settings
         self.totals = Totals()
-        self.events = Events(self.totals, settings.debug)
+        self.events = Events(self.totals, config.log.level)
         self.wheel = Wheel(now)
         self.run_queue = RunQueue()
         self.topic_rules = topic_rules = TopicRules(config)
@@ -202,7 +202,7 @@ class Broker:
         self._admission.limit_rate()
         self._access.use(config)
         self.addresses.producers.window = config.session.producer_window_size
-        self.events.debug = config.log.level == "debug"
+        self.events.use(config.log.level)
         limiting = _limiting(config) != _limiting(before)
         if limiting:
             self.quotas.use(config)

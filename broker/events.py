@@ -5,6 +5,7 @@ from typing import Final, final
 import structlog
 
 from broker.connection.replies import shortened
+from broker.log_limits import LIMITS
 from broker.runtime.clock import SECOND
 from broker.totals import Totals
 from protocol import reason_codes
@@ -21,15 +22,27 @@ MOST_EPISODES: Final = 1_000
 class Events:
     """Logs events of clients. Lines have a bounded length, because they quote what clients send."""
 
-    def __init__(self, totals: Totals, debug: bool) -> None:
+    def __init__(self, totals: Totals, level: str) -> None:
+        """`level`: the lowest of the log."""
         self.log = structlog.get_logger("sluice")
-        self.debug = debug
-        """Whether connections and subscriptions are logged."""
+        self.debug = False
+        """Whether subscriptions are logged."""
+        self._info = False
+        self.use(level)
         self._totals = totals
         self._quota_episodes: dict[tuple[str, str | None], int] = {}
         """When each ends, by limit and user."""
         self._take_overs: dict[str, tuple[int, int]] = {}
         """By client: when the next one is logged, and how many have not been since the last one."""
+
+    def use(self, level: str) -> None:
+        """Follow this lowest level from now on."""
+        self.debug = level == "debug"
+        self._info = level in ("debug", "info")
+
+    def tells(self, event: str, listener: str, client_id: str) -> bool:
+        """Whether a line of level info about a client is to be logged: a storm of connections has few lines."""
+        return self._info and not LIMITS.leaves_out(event, listener, client_id)
 
     def report(self, event: str, client_id: str, detail: str = "") -> None:
         """Log an event of a client, and count it if $SYS has a total for it. Sessions report it once per episode."""

@@ -37,8 +37,6 @@ class Settings:
         """Seconds."""
         self.producer_max_rate: int = config.session.producer_max_rate
         """FC-23: PUBLISHes a second; 0 = no limit."""
-        self.debug: Final[bool] = config.log.level == "debug"
-        """Whether connections and subscriptions are logged when the broker starts."""
 
     def use(self, config: Config) -> None:
         """The configuration has changed, in nothing that needs a restart."""

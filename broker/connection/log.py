@@ -77,9 +77,12 @@ def log_connected(
     connection: "Connection", connect: Connect, identity: Identity | None, expiry: int, session_present: bool
 ) -> None:
     """Log that a client has its session; `expiry` in seconds."""
+    client_id = shortened(connection.client_id)
+    if not connection.handlers.events.tells("connected", connection.listener, client_id):
+        return
     connection.handlers.events.log.info(
         "connected",
-        client_id=shortened(connection.client_id),
+        client_id=client_id,
         peer=address_of(connection),
         listener=connection.listener,
         user=None if identity is None else shortened(identity.user),
@@ -102,9 +105,12 @@ def log_taken_over(older: "Connection", newer: "Connection", now: int) -> None:
 def log_disconnected(connection: "Connection") -> None:
     """Log that a client with a session is disconnected, or is about to be."""
     connection.end_logged = True
+    client_id = shortened(connection.client_id)
+    if not connection.handlers.events.tells("disconnected", connection.listener, client_id):
+        return
     connection.handlers.events.log.info(
         "disconnected",
-        client_id=shortened(connection.client_id),
+        client_id=client_id,
         peer=address_of(connection),
         listener=connection.listener,
         reason=reason_name(connection.ends_by),

@@ -10,9 +10,9 @@ from typing import Final, TextIO, cast
 
 import structlog
 
+from broker.log_limits import LIMITS
 from broker.server.console import Console
 from broker.server.journald import Journald, reads
-from broker.server.log_limits import LogLimits
 from config.models import Log
 
 STDERR: Final = 2
@@ -26,7 +26,6 @@ _LEVELS: Final = {**logging.getLevelNamesMapping(), **{k.lower(): v for k, v in 
 _SOURCES: Final = ("listener", "who")
 """Keys of a line that say where those come from who cause it."""
 _lowest = logging.INFO
-_limits = LogLimits()
 
 
 def configure(log: Log) -> None:
@@ -79,14 +78,14 @@ def _drop_below_level(_: object, method: str, event: structlog.types.EventDict) 
 
 def limit(most: int) -> None:
     """Change how many lines an event may have in ten seconds, from one source; 0 = any number."""
-    _limits.most = most
+    LIMITS.most = most
 
 
 def tell_left_out(*, last: bool = False) -> None:
     """Log how many lines were left out in a period that is over; `last`: in this one too, as no more will come."""
     if last:
-        _limits.end()
-    for event, source, lines, client_id in _limits.take():
+        LIMITS.end()
+    for event, source, lines, client_id in LIMITS.take():
         of_client = {"client_id": client_id} if client_id else {}
         structlog.get_logger("sluice").warning(THROTTLED, of=event, source=source, **of_client, left_out=lines)
 
@@ -97,7 +96,7 @@ def _drop_beyond_limit(_: object, method: str, event: structlog.types.EventDict)
     if method == "debug" or name == THROTTLED or (name == AUDIT and not event.get("refused")):
         return event
     source = next((str(event[key]) for key in _SOURCES if key in event), "")
-    if not _limits.admit(str(name), source, str(event.get("client_id", ""))):
+    if not LIMITS.admit(str(name), source, str(event.get("client_id", ""))):
         raise structlog.DropEvent
     return event
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.connection.log import host_of
-from broker.server.log_limits import MOST_OF_CLIENT
+from broker.log_limits import MOST_OF_CLIENT
 from protocol import properties as props
 from protocol.connect import Connect, Will
 from protocol.publish import Publish

@@ -2,7 +2,7 @@
 how many others there were."""
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 from broker.runtime.clock import SECOND, monotonic_us
 
@@ -24,6 +24,7 @@ class LeftOut(NamedTuple):
     """Whom they are about, if it was one client that had too many."""
 
 
+@final
 class LogLimits:
     """Counts lines by event and source: where those come from who cause it, such as a listener."""
 
@@ -52,6 +53,23 @@ class LogLimits:
         count = self._lines[key] = self._lines.get(key, 0) + 1
         return count <= self.most
 
+    def leaves_out(self, event: str, source: str, client_id: str) -> bool:
+        """Whether a line about this client is one too many, and is counted as such: to make it would cost more."""
+        if self.most == 0:
+            return False
+        self._look()
+        key = (event, source)
+        count = self._lines.get(key, 0)
+        if count >= self.most:
+            self._lines[key] = count + 1
+            return True
+        of_client = (event, source, client_id)
+        count = self._of_clients.get(of_client, 0)
+        if count < MOST_OF_CLIENT:
+            return False
+        self._of_clients[of_client] = count + 1
+        return True
+
     def take(self) -> list[LeftOut]:
         """What was left out in periods that are over; each is told once."""
         if self._lines:
@@ -79,3 +97,7 @@ class LogLimits:
         if now >= self._until:
             self.end()
             self._until = now + PERIOD
+
+
+LIMITS: Final = LogLimits()
+"""Those of this process's log."""

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from broker.server.log_limits import MOST_OF_CLIENT, MOST_SOURCES, PERIOD, LeftOut, LogLimits
+from broker.log_limits import MOST_OF_CLIENT, MOST_SOURCES, PERIOD, LeftOut, LogLimits
 from protocol.connack import Connack
 from tests.broker.conftest import Start
 from tests.support.broker.admin import request
@@ -77,6 +79,19 @@ def test_many_clients() -> None:
     assert sum(limits.admit("connected", "tcp", str(number)) for number in range(10_000)) == 20
     limits.end()
     assert limits.take() == [LeftOut("connected", "tcp", 9_980)]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.booleans()), max_size=200), st.sampled_from([0, 1, 5, 20]))
+def test_lines_that_are_not_made(lines: list[tuple[str, bool]], most: int) -> None:
+    """Whoever asks before a line is made leaves out the same lines, and as many are told, as if all had been made."""
+    made, asked = LogLimits(most, lambda: 0), LogLimits(most, lambda: 0)
+    for client_id, asks in lines:
+        left_out = asks and asked.leaves_out("connected", "tcp", client_id)
+        written = not left_out and asked.admit("connected", "tcp", client_id)
+        assert made.admit("connected", "tcp", client_id) == written
+    for limits in (made, asked):
+        limits.end()
+    assert made.take() == asked.take()
 
 
 def test_many_sources() -> None:
