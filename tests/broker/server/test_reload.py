@@ -168,6 +168,7 @@ def test_renewed_files(start: Start, tmp_path: Path) -> None:
 def test_while_stopping(broker: BrokerProcess) -> None:
     """A broker that stops, and waits for a client that does not read, opens no new listener any more."""
     port = free_port()
+    configuration(broker)  # loads the API, which would take longer on a busy machine than the broker waits
     with stuck_client(broker):
         rewrite(broker, listeners=[{"name": "new", "bind": f"127.0.0.1:{port}"}])
         broker.ask_to_end()
