@@ -30,6 +30,7 @@ from config.files import is_irregular
 from config.hidden import without_secrets
 from config.layers import Layer, Origin, Path, Tree, dotted, origins_of
 from config.models import DEFAULT_BIND, Config
+from config.mounts import REPLACED, is_replaced, mounted_from
 from config.schema import field_at
 from config.value_types import WRITTEN
 
@@ -73,6 +74,7 @@ def load(
     maps dotted keys to values or Flags (None = not given). Values are in written form: durations have a unit. Raises
     ConfigError with all mistakes.
     """
+    source = None if path is None else mounted_from(path)
     raw, problems, readable = _read(path, os.environ if environ is None else environ, flags or {})
     config: Config | None = None
     try:
@@ -87,19 +89,27 @@ def load(
         problems += _between_keys(raw)
     if config is None or problems:
         raise ConfigError(sorted(set(problems), key=_order))
-    return Loaded(config, dict(_sources(config, (), raw)), partial_call(_load_again, path, environ, flags), path)
+    again = partial_call(_load_again, path, environ, flags, source)
+    return Loaded(config, dict(_sources(config, (), raw)), again, path)
 
 
-def _load_again(path: FilePath | None, environ: Mapping[str, str] | None, flags: Mapping[str, object] | None) -> Loaded:
-    """Load again. A file that is being written is read once more.
+def _load_again(
+    path: FilePath | None,
+    environ: Mapping[str, str] | None,
+    flags: Mapping[str, object] | None,
+    source: str | None,
+) -> Loaded:
+    """Load again. A file that is being written is read once more. `source` as `mounted_from` has said it.
 
-    Raises ConfigError, or OSError if the file is empty or a FIFO.
+    Raises ConfigError, or OSError if the file is empty, a FIFO, or not the one of its name any more.
 
     An empty file is valid, but a broker that runs must not close its listeners because an editor has just truncated it.
     A FIFO, as shells make of `<(...)`, has been read to its end: it would be waited for without end.
     """
     if path is not None and is_irregular(path):
         raise OSError(f"{path} is not a regular file, which could be read again: nothing has changed")
+    if path is not None and is_replaced(path, source):
+        raise OSError(f"{path} {REPLACED}: nothing has changed")
     before = _state(path)
     for _ in range(TRIES):
         try:

@@ -107,20 +107,21 @@ def show(loaded: config.Loaded) -> None:
 @config_app.command("check")
 def check(file: Annotated[Path, typer.Argument(help="YAML file to check.")]) -> None:
     """Report every mistake in a configuration file, with its key and what is expected."""
-    from broker.cli.checking import certificate_dates, unusable_tls
+    from broker.cli.checking import certificate_dates, mounts, unusable_tls
 
     problems = config.check(file)
-    soon: list[str] = []
+    warnings: list[str] = []
     if not problems:
         loaded = config.load(file, environ={})
-        problems = unusable_tls(loaded)
         out_of_date, soon = certificate_dates(loaded)
-        problems += out_of_date
+        replaced, alone = mounts(loaded)
+        problems = [*unusable_tls(loaded), *out_of_date, *replaced]
+        warnings = [*soon, *alone, *filter(None, [config.too_low(loaded.config)])]
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
         raise typer.Exit(CONFIG_PROBLEM)
-    for warning in [*soon, *filter(None, [config.too_low(loaded.config)])]:
+    for warning in warnings:
         print(f"{file}: warning: {warning}", file=sys.stderr)
     print(f"{file}: no mistakes found")
 

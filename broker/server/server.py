@@ -33,6 +33,7 @@ from config.errors import ConfigError
 from config.load import Loaded
 from config.memory import too_low
 from config.models import Config
+from config.mounts import ALONE, mounted_alone
 
 if TYPE_CHECKING:
     from broker.telemetry.exporter import Exporter
@@ -72,6 +73,7 @@ class Server:
         self.sources: Mapping[str, str] = {} if loaded is None else loaded.sources
         self._show_link = show_link
         self._again = None if loaded is None else loaded.again
+        self._file = None if loaded is None else loaded.file
         opened_ahead = open_ahead(config.listeners, config.persistence.directory)
         self._persistence = open_persistence(config)
         journal = self._persistence.journal if self._persistence is not None else None
@@ -108,6 +110,8 @@ class Server:
             self._log.info("in_memory", detail="without persistence.directory, all sessions end with this process")
         if why := too_low(self.config):
             self._log.warning("memory_watermark_low", detail=why)
+        for key, file in mounted_alone(self.config, self._file).items():
+            self._log.warning("file_mounted_alone", key=key, file=str(file), detail=f"it {ALONE}")
         self._dates.look()
         for opened in self.listeners.opened:  # logged last, so that the whole broker is ready when a script sees it
             self._log.info("listening", **opened)

@@ -1,5 +1,6 @@
 """The image and compose: what can be shown without a container engine."""
 
+import re
 import shlex
 import tomllib
 from pathlib import Path
@@ -95,3 +96,15 @@ def test_compose() -> None:
     (scrape,) = yaml.safe_load((COMPOSE / "prometheus.yaml").read_text())["scrape_configs"]
     assert scrape["static_configs"][0]["targets"] == [loaded.admin.listen]
     assert [token.name for token in loaded.admin.tokens] == ["prometheus"]
+
+
+def test_folders_are_mounted() -> None:
+    """No document mounts a single file for the broker: it would stay the old one when another takes its place."""
+    found: dict[str, Any] = yaml.safe_load((COMPOSE / "compose.yaml").read_text())
+    mounts = found["services"]["broker"]["volumes"]
+    for folder in (COMPOSE, DEPLOY / "container"):
+        mounts += re.findall(r"-v (\S+)", (folder / "README.md").read_text())
+    folders = {"/var/lib/sluice", "/etc/sluice", "/etc/sluice/auth", "/auth"}
+    assert {mount.strip("`.,").split(":")[1] for mount in mounts if "FILE" not in mount} == folders
+    for made in ("compose", "container"):
+        assert "mkdir auth && " in (DEPLOY / made / "README.md").read_text()

@@ -61,6 +61,9 @@ def test_ports_and_mounts_agree(tmp_path: Path) -> None:
     assert named == {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]} == set(ports)
     volumes = {each["name"] for each in pod()["volumes"]} | {"data"}
     assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+    assert not [mount for mount in container["volumeMounts"] if "subPath" in mount]  # it would never change
+    (folder,) = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "config"]
+    assert container["args"] == ["run", "--config", f"{folder}/sluice.yaml"]
     limit, watermark = container["resources"]["limits"]["memory"], loaded.memory_watermark
     assert watermark < int(limit.removesuffix("Gi")) << 30
 
