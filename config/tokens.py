@@ -1,7 +1,8 @@
 """The section `authentication.jwt`: clients that log in with a JSON Web Token."""
 
+import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -11,6 +12,12 @@ from config.value_types import FiniteDuration, Model, check_path
 Algorithm = Literal[
     "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
 ]
+
+CLAIM_PLACEHOLDER: Final = re.compile(r"\{(username|client_id)\}")
+"""What in the value of a claim stands for a name in CONNECT."""
+
+_BRACES: Final = re.compile(r"[{}]")
+_CLAIM: Final = "write a name, and a text, perhaps with {username} or {client_id}, or null for tokens without the claim"
 
 
 def _kind(algorithm: Algorithm) -> str:
@@ -43,6 +50,9 @@ class Jwt(Model):
     """What `iss` must be; None = anything."""
     audience: str | None = Field(default=None, min_length=1)
     """What `aud` must be, or have; None = tokens with an audience are refused."""
+    claims: dict[str, str | None] = Field(default_factory=dict)
+    """What other claims must be: a text, in which `{username}` and `{client_id}` are those of CONNECT; None: a token
+    that has the claim is refused."""
     leeway: FiniteDuration = 0.0
     """Seconds by which clocks may differ."""
 
@@ -57,6 +67,9 @@ class Jwt(Model):
         if self.key_file is not None and len(kinds) > 1:
             each = " and ".join(reversed(kinds.values()))
             raise ValueError(f"one key_file cannot serve {each}: write one of these algorithms, or jwks_file")
+        for name, expected in self.claims.items():
+            if not name or expected == "" or _BRACES.search(CLAIM_PLACEHOLDER.sub("", expected or "")):
+                raise ValueError(f"claims: found {expected!r:.80} for {name!r:.80}: {_CLAIM}")
         if self.jwks_url is not None and (why := refusal(self.jwks_url)):
             raise ValueError(f"jwks_url: {why}")
         return self

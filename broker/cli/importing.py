@@ -100,7 +100,8 @@ def import_emqx(
     last = sources[-1]
     try:
         folder = last if last.is_dir() else last.parent
-        translated = emqx.translate(emqx.read(sources), folder, users.absolute(), output.absolute().parent / "journal")
+        journal = output.absolute().parent / "journal"
+        translated = emqx.translate(emqx.read(sources), folder, users.absolute(), journal, _algorithms)
     except ImportError:
         refuse("HOCON is read by a library that is not installed: pip install 'sluice-mqtt[emqx]'")
     except OSError as error:
@@ -118,6 +119,12 @@ def import_emqx(
     print(f"next: sluice config check {output}; sluice run --config {output}")
     if wrong:
         raise typer.Exit(LOOK)
+
+
+def _algorithms(path: Path) -> list[str]:
+    from broker.auth.authenticators.token_keys import algorithms_of  # slow to import, and few imports need it
+
+    return algorithms_of(path)
 
 
 def _may_write(output: Path, force: bool) -> None:

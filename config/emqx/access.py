@@ -1,5 +1,6 @@
 """Who is let in: EMQX's authenticators."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,18 +14,32 @@ _BY_KEY: Final = [f"{family}{bits}" for family in ("RS", "PS", "ES") for bits in
 _INSTEAD: Final = {
     "built_in_database": "EMQX's users are in its database: `sluice user add` adds them again",
     "postgresql": "write authentication.postgres; password_hash has to be as `sluice user` writes it",
-    "http": "write authentication.http; the service gets the login as JSON of ours",
+    "http": "write authentication.http: the service gets other JSON, and an answer of EMQX's means something else here",
     "scram": "`sluice user scram NAME` prints an entry of authentication.scram for each user",
     "jwt": "write authentication.jwt: the secret goes into a file, which key_file names",
     "": "there is no such authenticator: write authentication.http, or a plugin",
 }
 
 
+_JWT: Final = ("mechanism", "enable", "algorithm", "use_jwks", "endpoint", "public_key", "refresh_interval", "from")
+_JWT_LEFT: Final = (
+    *("verify_claims", "acl_claim_name", "ssl", "pool_size", "headers", "secret", "secret_base64_encoded"),
+    *("disconnect_after_expire", "on_missing_jwt"),
+)
+"""Settings of tokens without which none is accepted that EMQX would refuse."""
+_PLACES: Final = {"${username}": "{username}", "${clientid}": "{client_id}"}
+_RULES: Final = "tokens with the claim {claim}, which has rules, are refused: write authorization.rules"
+
+Algorithms = Callable[[Path], list[str]]
+"""The algorithms of tokens that the public key in a file verifies. Raises OSError, ValueError."""
+
+
 class Access:
     """The settings under `authentication`, put together by authenticator."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, algorithms: Algorithms) -> None:
         self._folder = folder
+        self._algorithms = algorithms
         self._found: dict[str, dict[str, Setting]] = {}
 
     def take(self, setting: Setting) -> None:
@@ -60,43 +75,108 @@ class Access:
         return True
 
     def _put_jwt(self, found: dict[str, Setting], section: Section, findings: list[Finding]) -> bool:
-        """Tokens; returns whether they are taken over. A secret is not: it would be in the new file."""
-        endpoint, key = found.get("endpoint"), found.get("public_key")
-        if _kind(found) != "jwt" or (endpoint is None and key is None):
+        """Tokens; returns whether all is said. A secret is not taken over: it would be in the new file."""
+        if _kind(found) != "jwt":
             return False
-        jwt = section.section("jwt")
-        taken = {"mechanism", "endpoint", "public_key", "refresh_interval", "from", "use_jwks", "algorithm", "enable"}
-        jwt.put("algorithms", _BY_KEY, *(found[each] for each in ("mechanism", "algorithm", "enable") if each in found))
-        if endpoint is not None:
-            sources = [found[each] for each in ("use_jwks",) if each in found]
-            jwt.put("jwks_url", endpoint.value, endpoint, *sources)
-            if (refresh := found.get("refresh_interval")) is not None:
-                jwt.put("refresh", f"{max(values.whole(1)(refresh.found), 10)}s", refresh)
-        elif key is not None:
-            jwt.put("key_file", file_of(self._folder, key.value), key)
-            taken -= {"refresh_interval", "use_jwks"}
-        if (sent := found.get("from")) is not None:
-            jwt.put("sent_as", sent.value, sent)
-        taken |= _put_claims(found, jwt)
+        try:
+            jwt = self._jwt(found)
+        except _NotTakenError as error:
+            findings.append(Finding(error.setting, str(error), wrong=True))
+            findings += [Finding(each, "part of it") for each in found.values() if each is not error.setting]
+            return True
+        if jwt is None:
+            return False
+        section.keys["jwt"] = jwt
+        acl = found.get("acl_claim_name", found["mechanism"])
+        findings.append(Finding(acl, _RULES.format(claim=_acl_claim(found)), wrong=True))
+        taken = {*_JWT, "acl_claim_name", *(name for name in found if name.startswith("verify_claims"))}
         findings += [Finding(each, "authentication.jwt") for name, each in found.items() if name not in taken]
         return True
 
-
-def _put_claims(found: dict[str, Setting], jwt: Section) -> set[str]:
-    """What claims have to be; returns the names of the settings that are taken over."""
-    taken = set()
-    for name, setting in found.items():
-        if not name.startswith("verify_claims."):
-            continue
-        claim = name.removeprefix("verify_claims.")
-        if setting.value == "${username}":
-            jwt.put("user_claim", claim, setting)
-        elif claim in ("iss", "aud") and "${" not in setting.value:
-            jwt.put({"iss": "issuer", "aud": "audience"}[claim], setting.value, setting)
+    def _jwt(self, found: dict[str, Setting]) -> Section | None:
+        """The section for tokens; None if a secret verifies them. Raises _NotTakenError."""
+        for name, setting in found.items():
+            if name.partition(".")[0] not in (*_JWT, *_JWT_LEFT):
+                raise _NotTakenError(setting, "it may decide which tokens are accepted, and has no counterpart")
+        jwt = Section()
+        said = [found[each] for each in ("mechanism", "algorithm", "use_jwks", "enable") if each in found]
+        endpoint, key = found.get("endpoint"), found.get("public_key")
+        by_key = "use_jwks" in found and not values.boolean(found["use_jwks"].found)
+        if endpoint is not None and not by_key:
+            jwt.put("algorithms", _BY_KEY, *said)
+            jwt.put("jwks_url", endpoint.value, endpoint)
+            if (refresh := found.get("refresh_interval")) is not None:
+                jwt.put("refresh", f"{max(values.whole(1)(refresh.found), 10)}s", refresh)
+            if (authorities := found.get("ssl.cacertfile")) is not None:
+                jwt.put("jwks_cafile", file_of(self._folder, authorities.value), authorities)
+        elif key is not None and ("algorithm" not in found or found["algorithm"].value == "public-key"):
+            file = Path(file_of(self._folder, key.value))
+            try:
+                if "-----BEGIN" in key.value:
+                    raise ValueError("write the key to a file, and name that")
+                jwt.put("algorithms", self._algorithms(file), *said)
+            except (OSError, ValueError) as error:
+                why = f"{file}: {error.strerror}" if isinstance(error, OSError) else str(error)
+                raise _NotTakenError(key, why) from error
+            jwt.put("key_file", str(file), key)
         else:
-            continue
-        taken.add(name)
-    return taken
+            return None
+        if (sent := found.get("from")) is not None:
+            jwt.put("sent_as", sent.value, sent)
+        _put_claims(found, jwt)
+        return jwt
+
+
+class _NotTakenError(Exception):
+    """Why an authenticator is not taken over, and the setting that says it."""
+
+    def __init__(self, setting: Setting, why: str) -> None:
+        super().__init__(f"{why}: tokens are not accepted")
+        self.setting = setting
+
+
+def _acl_claim(found: dict[str, Setting]) -> str:
+    return found["acl_claim_name"].value if "acl_claim_name" in found else "acl"
+
+
+def _put_claims(found: dict[str, Setting], jwt: Section) -> None:
+    """What claims have to be. Raises _NotTakenError."""
+    claims: dict[str, str | None] = {}
+    sources = []
+    for claim, setting in _verified(found):
+        value = _PLACES.get(setting.value, setting.value)
+        if claim in claims or (value == setting.value and "{" in value) or not value:
+            raise _NotTakenError(setting, "the value of a claim is a text, ${username} or ${clientid}, once")
+        sources.append(setting)
+        claims[claim] = value
+        if value == "{username}":
+            jwt.put("user_claim", claim, setting)
+        elif claim in ("iss", "aud"):
+            jwt.put({"iss": "issuer", "aud": "audience"}[claim], value, setting)
+    if claim := _acl_claim(found):
+        if claim in claims:
+            raise _NotTakenError(sources[0], f"the claim {claim} is one of rules, and cannot be compared")
+        claims[claim] = None
+    if "user_claim" not in jwt.keys:
+        jwt.remarks.append("the claim sub is the user name; EMQX believes that of CONNECT")
+    jwt.put("claims", claims, *sources, *(found[each] for each in ("acl_claim_name",) if each in found))
+
+
+def _verified(found: dict[str, Setting]) -> Iterator[tuple[str, Setting]]:
+    """Claims with the settings that have their values, of either form: names with values, or a list of both."""
+    for name, setting in found.items():
+        _, _, rest = name.partition("verify_claims.")
+        number, _, part = rest.partition(".")
+        listed = f"verify_claims.{number}.name"
+        if number.isdigit() and part in ("name", "value") and listed in found:
+            if part == "value":
+                yield found[listed].value, setting
+            elif f"verify_claims.{number}.value" not in found:
+                raise _NotTakenError(setting, "the claim has no value")
+        elif rest:
+            yield rest, setting
+        elif name == "verify_claims" and setting.found not in ([], {}, None):
+            raise _NotTakenError(setting, "it is no list of claims")
 
 
 def _off(found: dict[str, Setting]) -> bool:

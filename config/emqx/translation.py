@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from config.emqx import options, values
-from config.emqx.access import Access
+from config.emqx.access import Access, Algorithms
 from config.emqx.acl import Known, Names
 from config.emqx.authorization import Authorization, security_profile
 from config.emqx.listener import KINDS, PORTS, Listener, off
@@ -33,10 +33,12 @@ class Translated:
     """A file of users that has to be made, without any: EMQX's own cannot be read."""
 
 
-def translate(settings: Sequence[Setting], folder: Path, users: Path, journal: Path) -> Translated:
+def translate(
+    settings: Sequence[Setting], folder: Path, users: Path, journal: Path, algorithms: Algorithms
+) -> Translated:
     """Translate settings. `folder`: where emqx.conf is; `users`: where a file without users would be; `journal`: a
-    directory for the journal. Raises ValueError if nothing could be served."""
-    translation = _Translation(folder, journal)
+    directory for the journal; `algorithms`: those of a public key. Raises ValueError if nothing could be served."""
+    translation = _Translation(folder, journal, algorithms)
     for setting in settings:
         translation.take(setting)
     return translation.end(users)
@@ -45,13 +47,13 @@ def translate(settings: Sequence[Setting], folder: Path, users: Path, journal: P
 class _Translation:
     """The state while settings are read."""
 
-    def __init__(self, folder: Path, journal: Path) -> None:
+    def __init__(self, folder: Path, journal: Path, algorithms: Algorithms) -> None:
         self._folder = folder
         self._journal = journal
         self._root = Section()
         self._findings: list[Finding] = []
         self._listeners: dict[tuple[str, str], Listener] = {}
-        self._access = Access(folder)
+        self._access = Access(folder, algorithms)
         self._authorization = Authorization(folder)
         self._foreign: set[str] = set()
         """Keys of rules whose names EMQX makes of something else."""

@@ -36,9 +36,7 @@ SOUND: Final = {
     "websocket": 'listeners.ws.default { bind = "127.0.0.1:8083", proxy_protocol = true,\nwebsocket { mqtt_path = "/m",'
     'check_origin_enable = true, check_origins = "https://a.example, https://b.example", compress = false,\n'
     'idle_timeout = 7200s, max_frame_size = infinity, supported_subprotocols = "mqtt, mqtt-v5" } }',
-    "wss": f'listeners.wss.default {{ bind = "[::]:8084", enable_authn = quick_deny_anonymous,\n'
-    f"ssl_options {{ {_TLS} }} }}\n"
-    'authentication = [{ mechanism = jwt, endpoint = "https://login.example.com/keys" }]',
+    "wss": f'listeners.wss.default {{ bind = "[::]:8084", enable_authn = true,\nssl_options {{ {_TLS} }} }}',
     "off": "listeners.ssl.default.enable = false\nlisteners.ws.default.bind = 0\n"
     "listeners.quic.default.enabled = false",
     "open": "listeners.tcp.default.enable_authn = false\nlisteners.tcp.default.max_connections = 10\n"
@@ -52,9 +50,6 @@ SOUND: Final = {
     "sys_event_messages { client_connected = true } }",
     "log": "log { console { enable = true, level = warning, formatter = json, time_offset = system },\n"
     'file { enable = false, path = "log/emqx.log", rotation_count = 10 } }',
-    "tokens": "authentication = [{ mechanism = jwt, from = password, use_jwks = true, refresh_interval = 300,\n"
-    'endpoint = "https://login.example.com/keys", disconnect_after_expire = true, acl_claim_name = acl,\n'
-    'verify_claims { iss = "https://login.example.com", aud = mqtt, name = "${username}" } }]',
     "no authentication": "authentication = []",
     "authentication is off": "authentication { enable = false, mechanism = password_based, backend = redis,\n"
     'cmd = "HMGET mqtt_user:${username} password_hash", password = secret-word }',
@@ -72,6 +67,12 @@ SOUND: Final = {
     'api_key.bootstrap_file = "etc/keys"\nauto_subscribe.topics = []\ntelemetry.enable = true\n'
     "psk_authentication.enable = false",
 }
+
+TOKENS: Final = (
+    "authentication = [{ mechanism = jwt, from = password, use_jwks = true, refresh_interval = 300,\n"
+    'endpoint = "https://login.example.com/keys", disconnect_after_expire = true, acl_claim_name = acl,\n'
+    'verify_claims { iss = "https://login.example.com", aud = mqtt, name = "${username}" } }]'
+)
 
 WRONG: Final = {
     "mqtt.max_inflight = lots": "write a whole number",

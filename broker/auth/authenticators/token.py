@@ -10,7 +10,7 @@ from broker.auth.authenticators.authenticator import Answer, Login, No
 from broker.auth.authenticators.hashing import HashingPool
 from broker.auth.authenticators.token_keys import KEY, TokenKeys, UnknownKeyError
 from broker.auth.identity import SUPERUSER, Identity
-from config.tokens import Jwt
+from config.tokens import CLAIM_PLACEHOLDER, Jwt
 
 SOURCE: Final = "jwt"
 
@@ -49,6 +49,9 @@ class TokenAuthenticator:
             return self._denied(login, "signed by an unknown key")
         except _WrongTokenError as error:
             return self._denied(login, str(error))
+        for name, expected in self._own.claims.items():
+            if not _holds(name, expected, claims, login):
+                return self._denied(login, f"with another value of the claim {name} than it must have")
         user = claims.get(self._own.user_claim)
         if not isinstance(user, str) or not 0 < len(user) <= _LONGEST or not user.isprintable():
             return self._denied(login, f"without a user name in the claim {self._own.user_claim}")
@@ -87,6 +90,17 @@ class TokenAuthenticator:
         """Say why in the log: clients get the same answer for everything. No part of the token is in it."""
         self._log.info("token_refused", peer=login.host, listener=login.listener, reason=reason)
         return No.DENIED
+
+
+def _holds(name: str, expected: str | None, claims: dict[str, Any], login: Login) -> bool:
+    """Whether a claim is what it must be. A name that CONNECT does not have equals nothing."""
+    if expected is None:
+        return name not in claims
+    names = {"username": login.username, "client_id": login.client_id}
+    used = [names[place] for place in CLAIM_PLACEHOLDER.findall(expected)]
+    found = claims.get(name)
+    filled = CLAIM_PLACEHOLDER.sub(lambda place: names[place[1]], expected)
+    return all(used) and isinstance(found, str) and found == filled
 
 
 class _WrongTokenError(Exception):

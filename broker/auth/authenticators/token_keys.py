@@ -27,6 +27,8 @@ RETRY: Final = 30.0
 _LEAST_SECRET: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
 """Bytes (RFC 7518, 3.2): a shorter secret can be guessed from one token."""
 
+_BY_CURVE: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+
 
 class UnknownKeyError(Exception):
     """There is no key of this id."""
@@ -93,14 +95,8 @@ class TokenKeys:
             return secret
         if b"PRIVATE KEY" in content:
             raise ValueError("a private key; the public one is enough to verify tokens")
-        if b"-----BEGIN CERTIFICATE" in content:
-            from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-            from cryptography.x509 import load_pem_x509_certificate
-
-            public = load_pem_x509_certificate(content).public_key()
-            content = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         try:
-            return get_default_algorithms()[first].prepare_key(content)
+            return get_default_algorithms()[first].prepare_key(_without_certificate(content))
         except (PyJWTError, ValueError, TypeError):
             raise ValueError(f"no public key in PEM form for {first}") from None
 
@@ -166,3 +162,33 @@ class TokenKeys:
             self._failing = False
         finally:
             self._fetching = None
+
+
+def _without_certificate(content: bytes) -> bytes:
+    """The public key of a certificate; what is none stays as it is. Raises ValueError."""
+    if b"-----BEGIN CERTIFICATE" not in content:
+        return content
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+    from cryptography.x509 import load_pem_x509_certificate
+
+    public = load_pem_x509_certificate(content).public_key()
+    return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def algorithms_of(path: Path) -> list[str]:
+    """The algorithms of tokens that the public key in this file verifies. Raises OSError, ValueError."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        key = load_pem_public_key(_without_certificate(path.read_bytes()))
+    except (ValueError, UnsupportedAlgorithm):
+        raise ValueError("no public key or certificate in PEM form") from None
+    if isinstance(key, rsa.RSAPublicKey):
+        return [f"{family}{bits}" for family in ("RS", "PS") for bits in (256, 384, 512)]
+    if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _BY_CURVE:
+        return [_BY_CURVE[key.curve.name]]
+    if isinstance(key, ed25519.Ed25519PublicKey):
+        return ["EdDSA"]
+    raise ValueError("no key of RSA, of the curves P-256, P-384 and P-521, or of Ed25519")

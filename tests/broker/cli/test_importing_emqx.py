@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import config
 from broker.cli.main import app
 from tests.support.certificates import make_certificates
-from tests.support.emqx_configs import SOUND, WRONG
+from tests.support.emqx_configs import SOUND, TOKENS, WRONG
 
 pytestmark = pytest.mark.once
 pytest.importorskip("pyhocon", reason="needs the extra `emqx`")
@@ -126,7 +126,7 @@ def test_client_certificates(folder: Path, tmp_path: Path) -> None:
 
 def test_tokens(tmp_path: Path) -> None:
     """A set of keys at an address verifies tokens, with the claims that EMQX looks at."""
-    jwt = imported(tmp_path, SOUND["tokens"])["authentication"]["jwt"]
+    jwt = imported(tmp_path, TOKENS)["authentication"]["jwt"]
     assert (jwt["jwks_url"], jwt["refresh"], jwt["sent_as"]) == ("https://login.example.com/keys", "300s", "password")
     assert (jwt["issuer"], jwt["audience"], jwt["user_claim"]) == ("https://login.example.com", "mqtt", "name")
 

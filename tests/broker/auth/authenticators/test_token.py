@@ -27,13 +27,13 @@ ALGORITHMS = ("HS256", "HS512", "RS256", "PS256", "ES256", "EdDSA")
 DENIED = reason_codes.BAD_USER_NAME_OR_PASSWORD
 
 
-async def answer(own: dict[str, Any], password: str, username: str = "") -> Identity | No:
+async def answer(own: dict[str, Any], password: str, username: str = "", client_id: str = "") -> Identity | No:
     """What is said about a login."""
     settings = Jwt.model_validate(own)
     pool = HashingPool()
     try:
         found = await TokenAuthenticator(settings, TokenKeys(settings), pool).authenticate(
-            Login(username, password.encode())
+            Login(username, password.encode(), client_id)
         )
     finally:
         pool.close()
@@ -100,6 +100,45 @@ async def test_public_key_is_no_secret(tmp_path: Path) -> None:
 async def test_claims(tmp_path: Path, claims: dict[str, Any], more: dict[str, Any], expected: bool) -> None:
     """A token has to be for us, from whom we trust, valid now and not for ever, and has to name a user."""
     assert isinstance(await answer(secret(tmp_path, **more), token(SECRET, "HS256", **claims)), Identity) == expected
+
+
+@pytest.mark.parametrize(
+    ("expected", "claims", "let_in"),
+    [
+        ({"tenant": "a"}, {"tenant": "a"}, True),
+        ({"tenant": "a"}, {"tenant": "b"}, False),
+        ({"tenant": "a"}, {"tenant": ["a"]}, False),
+        ({"tenant": "a"}, {}, False),
+        ({"n": "5"}, {"n": 5}, False),
+        ({"device": "{client_id}"}, {"device": "c1"}, True),
+        ({"device": "{client_id}"}, {"device": "c2"}, False),
+        ({"device": "x-{username}-{client_id}"}, {"device": "x-ann-c1"}, True),
+        ({"aud": "mqtt"}, {"aud": ["mqtt"]}, False),
+        ({"acl": None}, {}, True),
+        ({"acl": None}, {"acl": {}}, False),
+        ({"acl": None}, {"acl": False}, False),
+    ],
+)
+async def test_required_claims(
+    tmp_path: Path, expected: dict[str, str | None], claims: dict[str, Any], let_in: bool
+) -> None:
+    """A claim has to be the text that it must be, with the names of CONNECT in it, or must not be there."""
+    own = secret(tmp_path, claims=expected, audience="mqtt" if "aud" in expected else None)
+    assert isinstance(await answer(own, token(SECRET, "HS256", **claims), "ann", "c1"), Identity) == let_in
+
+
+@pytest.mark.parametrize("place", ["username", "client_id"])
+async def test_required_claims_without_a_name(tmp_path: Path, place: str) -> None:
+    """A name that CONNECT does not have equals no claim, also not an empty one."""
+    own = secret(tmp_path, claims={"own": f"{{{place}}}"})
+    assert await answer(own, token(SECRET, "HS256", own="")) is No.DENIED
+
+
+@pytest.mark.parametrize("claims", [{"a": "{role}"}, {"a": "x}"}, {"": "a"}, {"a": ""}])
+def test_required_claims_that_are_none(tmp_path: Path, claims: dict[str, str]) -> None:
+    """A claim without a name or value, or with another placeholder, is a mistake."""
+    with pytest.raises(ValueError, match="write a name, and a text"):
+        Jwt.model_validate(secret(tmp_path, claims=claims))
 
 
 async def test_failures_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
