@@ -213,3 +213,67 @@ def test_first_time(tmp_path: Path) -> None:
     put(path, "wrong")
     with pytest.raises(OSError, match=f"section.key: {path}: line 1: wrong"):
         Reader(path).file.read()
+
+
+async def test_several(tmp_path: Path) -> None:
+    """Files that count together are used when one changes; what is wrong names the file, what changed its key."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    for path in (one, two):
+        path.write_text("a")
+    used: list[str] = []
+    load = lambda: one.read_text() + two.read_text()  # noqa: E731 - as short as what it tests
+    file = WatchedFile({"section.one": one, "section.two": two}, load, used.append)
+    assert file.read() == "aa"
+    task = asyncio.ensure_future(file.run())
+    with capture_logs() as logged:
+        put(two, "b")
+        await until(lambda: used == ["ab"])
+        one.unlink()
+        await until(lambda: len(logged) == 2)
+        put(one, "c")
+        await until(lambda: used == ["ab", "cb"])
+    task.cancel()
+    assert [event.get("key") for event in logged] == ["section.two", "section.one, section.two", "section.one"]
+    assert logged[1]["detail"] == f"{one}: No such file or directory"
+
+
+async def test_replaced_while_it_is_read(tmp_path: Path) -> None:
+    """A mistake in files that change while they are read is none: they are read again before anything is said."""
+    path = tmp_path / "file"
+    path.write_text("one")
+    used: list[str] = []
+
+    def load() -> str:
+        text = path.read_text()
+        if text == "half":
+            put(path, "whole")
+            raise ValueError("half of it")
+        return text
+
+    file = WatchedFile({"section.key": path}, load, used.append)
+    file.read()
+    with capture_logs() as logged:
+        task = asyncio.ensure_future(file.run())
+        put(path, "half")
+        await until(lambda: used == ["whole"])
+        task.cancel()
+    assert [event["event"] for event in logged] == ["file_read"]
+
+
+async def test_reload_and_a_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reload does not wait for a look that hangs, but says which file it is about."""
+    if not watched_file.__file__.endswith(".py"):
+        return  # what is compiled has constants
+    monkeypatch.setattr(watched_file, "SLOW", 0.05)
+    reader = Reader(tmp_path / "file")
+    reader.path.write_text("one")
+    reader.file.read()
+    reader.going_on.clear()
+    async with reader.watching():
+        put(reader.path, "two")
+        await until(lambda: reader.loads == 2)
+        with pytest.raises(OSError, match=f"section.key: {reader.path}: the file system has not answered"):
+            async with contextlib.AsyncExitStack() as held:
+                await reader.file.read_again(held)
+        reader.going_on.set()
+        await until(lambda: reader.used == ["two"])
