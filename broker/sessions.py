@@ -1,5 +1,6 @@
 """Starts, detaches, expires and ends sessions."""
 
+from collections.abc import Callable
 from typing import Final, final
 
 from broker.absent_wills import AbsentWills
@@ -27,8 +28,18 @@ from session.host import Host
 from session.limits import Limits
 from session.session import Session
 
-ENDED_SESSIONS: Final = 100_000
-"""Ended sessions whose last counters are kept for the next export; those past that are lost, and counted."""
+MOST_ENDED: Final = 32 * 1024 * 1024
+"""Bytes of the last rows of ended sessions that are kept for the next export; those past that are lost, and counted."""
+ENOUGH_ENDED: Final = MOST_ENDED // 4
+"""From so many bytes on the next export does not wait for its time."""
+_ROW: Final = 1_024
+"""Bytes of a row with short names, with the columns that are made of it."""
+_COPIES: Final = 5
+"""Of a name, in the columns, sorted columns and buffers of an export."""
+
+
+def _nobody() -> None:
+    """Nobody exports what has ended."""
 
 
 @final
@@ -68,6 +79,10 @@ class Sessions:
         self.wills = Wills(messages, addresses, wheel, events)
         self.ended: list[Ended] = []
         """The sessions that ended since the last export."""
+        self.ended_bytes = 0
+        """What their rows count for; set to 0 with each export."""
+        self.on_many_ended: Callable[[], None] = _nobody
+        """Called when there are ENOUGH_ENDED bytes of them."""
         self.ended_lost = 0
         self.keep_ended = False
         """Whether `ended` is exported."""
@@ -181,12 +196,20 @@ class Sessions:
             client.kept_will.end()  # in the commit that has its message
         self.totals.add(session.listener, client.walk, session.counters)
         if self.keep_ended:
-            if len(self.ended) >= ENDED_SESSIONS:
-                self.ended_lost += 1
-            else:
-                self.ended.append(Ended(session, session.take_counters(now)))
+            self._keep_ended(session, now)
         self.clients.remove(client)
         self.quotas.leave(client)
+
+    def _keep_ended(self, session: Session, now: int) -> None:
+        """Keep its last row for the next export, if there is room."""
+        size = _ROW + _COPIES * len(session.client_id)
+        if self.ended_bytes + size > MOST_ENDED:
+            self.ended_lost += 1
+            return
+        self.ended_bytes += size
+        self.ended.append(Ended(session, session.take_counters(now)))
+        if self.ended_bytes >= ENOUGH_ENDED:
+            self.on_many_ended()
 
     def expire(self, client: Client, now: int) -> None:
         """End a detached session whose expiry interval has passed."""

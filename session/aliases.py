@@ -6,6 +6,8 @@ PERIOD: Final = 1_024
 """Deliveries from one review to the next; a review reassigns aliases to the topics used most since the last one."""
 SHORTEST: Final = 4
 """Bytes of the shortest topic that gets an alias: the property itself takes three."""
+LONGEST: Final = 1_024
+"""Bytes of the longest: topics that anybody publishes are kept for each client."""
 
 
 @final
@@ -24,6 +26,8 @@ class Aliases:
 
     def known(self, topic: bytes) -> int:
         """The alias that the client already has for `topic`; 0 = none. Call it once per delivery: it counts."""
+        if len(topic) > LONGEST:
+            return 0
         uses = self._uses
         uses[topic] = uses.get(topic, 0) + 1
         self._left -= 1
@@ -33,7 +37,7 @@ class Aliases:
 
     def assign(self, topic: bytes) -> int:
         """A new alias, to be sent together with the topic; 0 = none is available."""
-        if len(topic) < SHORTEST:
+        if not SHORTEST <= len(topic) <= LONGEST:
             return 0
         given = len(self._aliases) + len(self._free)
         if given < self.maximum:

@@ -5,8 +5,12 @@ A decision is made once for each client and topic, and kept. Filters of rules ar
 
 from typing import Final, NamedTuple, final
 
-MOST_DECISIONS: Final = 1_000
-"""Topics whose decisions a client keeps for its PUBLISHes; past that it begins anew."""
+MOST_BYTES: Final = 131_072
+"""Bytes of the decisions that a client keeps for its PUBLISHes; past that it begins anew."""
+_DECISION: Final = 128
+"""Bytes of a decision besides the topic's."""
+_LONG: Final = 1_024
+"""Bytes of a topic that is decided anew each time."""
 
 QOS: Final = 0b111
 """Mask of all QoS of a subscription: bit n is QoS n."""
@@ -87,6 +91,8 @@ class Permissions:
         self._default = default
         """What applies where no rule matches."""
         self._decisions: dict[bytes, int] = {}
+        self._bytes = 0
+        """Of the decisions."""
         self.last: bytes = _NO_TOPIC
         """The last topic to which it has published and may publish anything: most publish to one only."""
 
@@ -96,7 +102,8 @@ class Permissions:
         if decided < 0:
             decided = self._decide_publish(topic)
         if decided == QOS_RETAIN:
-            self.last = topic
+            if len(topic) <= _LONG:
+                self.last = topic
             return True
         return decided >> (2 * qos + (1 if retain else 0)) & 1 == 1
 
@@ -151,9 +158,12 @@ class Permissions:
                     break
         if self._default:
             allowed |= open_kinds
-        if len(self._decisions) >= MOST_DECISIONS:
-            self._decisions.clear()
-        self._decisions[topic] = allowed
+        if len(topic) <= _LONG:
+            self._bytes += _DECISION + len(topic)
+            if self._bytes > MOST_BYTES:
+                self._decisions.clear()
+                self._bytes = _DECISION + len(topic)
+            self._decisions[topic] = allowed
         return allowed
 
 

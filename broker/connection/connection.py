@@ -11,6 +11,7 @@ from broker.connection.handlers import Handlers
 from broker.connection.log import log_closed, log_disconnected, log_refused
 from broker.connection.origin import Origin
 from broker.connection.paced_packets import PacedPackets
+from broker.connection.publishing import ReceivedAliases
 from broker.connection.replies import connack, disconnect, shortened
 from broker.connection.timers import HOLD, HoldTimer, KeepAliveTimer, RateTimer
 from broker.runtime.clock import monotonic_us
@@ -49,7 +50,7 @@ class Connection(ClientSocket):
         self.turn: Turn | None = None
         """The turn of its login, while that is decided about or waits for it."""
         self.will: Will | None = None
-        self.aliases: dict[int, bytes] | None = None
+        self.aliases: ReceivedAliases | None = None
         """The client's topic aliases; None until the first."""
         self.maximum_packet_size = 0
         """The client's Maximum Packet Size; 0 = none, or before CONNECT."""

@@ -211,7 +211,7 @@ class Handshake:
         connack = Connack(False, reason_codes.SUCCESS, own_properties if version == 5 else None)
         if maximum_packet_size:  # 0: any size
             _fit(connack, own_properties, maximum_packet_size)
-        permissions = self._permissions(connection, packet, identity)
+        permissions = self._permissions(connection, packet, identity, now)
         self._sessions.admit(client_id, identity, expiry_interval > 0, packet.clean_start, now)
         client, present = self._open_session(connection, packet.clean_start, identity, now)
         connack.session_present = present and not packet.mqtt31  # its byte is reserved in MQTT 3.1
@@ -236,9 +236,13 @@ class Handshake:
             IdentityTimer(connection, identity.expires_at).start(now)
         log_connected(connection, packet, identity, expiry_interval, present)
 
-    def _permissions(self, connection: "Connection", packet: Connect, identity: Identity | None) -> Permissions | None:
+    def _permissions(
+        self, connection: "Connection", packet: Connect, identity: Identity | None, now: int
+    ) -> Permissions | None:
         """What the client may do; None without rules. Raises MQTTError if that does not include its will."""
         self._admission.check_will(packet)
+        if packet.will is not None:
+            self._sessions.quotas.admit_will(packet.will, connection.client_id, identity, now)
         authorizer = self.authorizer
         if authorizer is None:
             return None

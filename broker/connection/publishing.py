@@ -1,6 +1,6 @@
 """Handles a received PUBLISH: topic alias, properties, checks, routing, acknowledgement."""
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from broker.addresses.policy import Addresses
 from broker.auth.authorizer import Authorizer
@@ -21,6 +21,27 @@ from session.session import Session
 
 if TYPE_CHECKING:
     from broker.connection.connection import Connection
+
+
+MOST_ALIASED: Final = 131_072
+"""Bytes of the topics that have an alias on one connection: two of the longest, or many usual ones."""
+
+
+@final
+class ReceivedAliases:
+    """The topic aliases that a client has set on its connection."""
+
+    def __init__(self) -> None:
+        self.topics: dict[int, bytes] = {}
+        self._bytes = 0
+
+    def set(self, alias: int, topic: bytes) -> None:
+        """Set an alias, in place of an older one. Raises MQTTError if the topics take too much memory."""
+        self._bytes += len(topic) - len(self.topics.get(alias, b""))
+        if self._bytes > MOST_ALIASED:
+            message = f"the topics of all topic aliases have {self._bytes} bytes; at most {MOST_ALIASED} are accepted"
+            raise MQTTError(reason_codes.QUOTA_EXCEEDED, message)
+        self.topics[alias] = topic
 
 
 @final
@@ -92,11 +113,11 @@ class Publishing:
             raise TopicAliasInvalid(f"PUBLISH with Topic Alias {alias}; the CONNACK allows up to {most}")
         aliases = connection.aliases
         if aliases is None:
-            aliases = connection.aliases = {}
+            aliases = connection.aliases = ReceivedAliases()
         if publish.topic:
-            aliases[alias] = publish.topic
+            aliases.set(alias, publish.topic)
             return
-        topic = aliases.get(alias)
+        topic = aliases.topics.get(alias)
         if topic is None:
             raise ProtocolError(f"PUBLISH without a topic, with Topic Alias {alias}, which no PUBLISH here has set")
         publish.topic = topic

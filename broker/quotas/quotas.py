@@ -12,12 +12,19 @@ from broker.settings import Settings, session_limits
 from config.models import Config
 from config.quota import Quota as QuotaSettings
 from protocol import reason_codes
+from protocol.connect import Will
 from protocol.errors import MQTTError
 from session.limits import Limits
+from session.parked import bytes_around
 from session.session import Session
 
 _OF_SESSIONS: Final[tuple[str, ...]] = ("max_inflight", "max_mqueue_len", "max_mqueue_bytes")
 """Keys that replace those of `session` with the same name."""
+SMALL_WILL: Final = 1_024
+"""Bytes of a will, with its topic, that is accepted beyond the watermark."""
+FEW_SUBSCRIPTIONS: Final = 16
+SHORT_FILTER: Final = 256
+"""So many subscriptions of one session, with filters of so many characters, are accepted beyond the watermark."""
 FIRST_LOOK: Final = 1_000
 """Different quotas that are kept without a look at whether they are used."""
 
@@ -198,6 +205,14 @@ class Quotas:
         if 0 < quota.max_connections <= usage.connections - connected:
             raise self._reached("max_connections", quota.max_connections, user, client_id, now)
 
+    def admit_will(self, will: Will, client_id: str, identity: Identity | None, now: int) -> None:
+        """FC-32: raise MQTTError for a large will; a small one takes no more than the connection itself."""
+        size = len(will.payload) + bytes_around(will.topic, will.properties)
+        if size > SMALL_WILL and self.watermark.reached:
+            self._events.quota_reached(MEMORY, 0, None if identity is None else identity.user, client_id, now)
+            message = f"a will of {size} bytes while the broker's memory is above memory_watermark"
+            raise MQTTError(reason_codes.QUOTA_EXCEEDED, message)
+
     def _admit_kept(self, client_id: str, user: str | None, clean_start: bool, now: int) -> None:
         """FC-32: no new session is kept; one that is there is resumed."""
         client = self._clients.get(client_id)
@@ -209,11 +224,17 @@ class Quotas:
     def may_subscribe(self, client: Client, topic_filter: str, levels: int, now: int) -> bool:
         """Whether a client may have a subscription with a filter of so many levels."""
         quota = client.quota
-        if quota is None:
+        if quota is None and not self.watermark.reached:
             return True
         held = client.session.subscriptions
         if held is not None and topic_filter in held:
             return True  # it is replaced
+        few = held is None or len(held) < FEW_SUBSCRIPTIONS
+        if self.watermark.reached and not (few and len(topic_filter) <= SHORT_FILTER):  # FC-32
+            self.note(client, MEMORY, 0, now)
+            return False
+        if quota is None:
+            return True
         if 0 < quota.max_filter_levels < levels:
             self.note(client, "max_filter_levels", quota.max_filter_levels, now)
             return False

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 TRIM_PERIOD: Final = 5 * SECOND
 """Microseconds between two requests to the allocator to return free memory: each may hold it for some 30 ms."""
+SETTLED: Final = 10 * SECOND
+"""Microseconds between two looks whether memory has grown and grows no longer."""
 MAPPED: Final = 4 * 1024 * 1024
 """Bytes from which a block is mapped by itself, and returned when it is freed."""
 KEPT: Final = 32 * 1024 * 1024
@@ -50,16 +52,24 @@ def trim() -> None:
 
 
 class MemoryWatch:
-    """Looks ten times a second; nothing without a watermark."""
+    """Looks ten times a second at the watermark, and seldom at whether free memory is to be returned."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._trimmed_at = 0
+        self._looked_at = 0
+        self._before = 0
+        """Resident bytes at the last such look; 0 = there was none."""
+        self._least = 0
+        """The fewest resident bytes at such a look since free memory was returned."""
         self._log = structlog.get_logger("sluice")
 
     def look(self, now: int) -> None:
         """Measure, and begin or end what the watermark means. Raises OSError where the system has no /proc."""
         broker = self._broker
+        if now - self._looked_at >= SETTLED:
+            self._looked_at = now
+            self._return_free(resident_bytes())
         watermark = broker.quotas.watermark
         if not (watermark.high or watermark.reached):
             return
@@ -71,4 +81,13 @@ class MemoryWatch:
             self._log.warning(event, resident_bytes=resident, memory_watermark=watermark.high)
         if watermark.reached and now - self._trimmed_at >= TRIM_PERIOD:
             self._trimmed_at = now
+            asyncio.get_running_loop().run_in_executor(None, trim)
+
+    def _return_free(self, resident: int) -> None:
+        """Return free memory once a growth is over: it may have been a flood, of which nothing is left."""
+        grows = resident > self._before + KEPT // 4
+        self._before = resident
+        self._least = min(self._least or resident, resident)
+        if not grows and resident > self._least + KEPT:
+            self._least = resident  # or less, as the next look finds
             asyncio.get_running_loop().run_in_executor(None, trim)

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 SLICE: Final = 50
 """Sessions that are processed before the event loop continues: well under a millisecond, even interpreted."""
+
+LEAST_PAUSE: Final = 1.0
+"""Seconds between two exports, unless metrics.interval is less, however many sessions end."""
 
 SWITCH_INTERVAL: Final = 0.001
 """Seconds after which the writer's thread must release the interpreter; Python's default of 5 ms is too long."""
@@ -39,6 +43,9 @@ class Exporter:
         self._log = structlog.get_logger("sluice")
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+        self._many_ended = asyncio.Event()
+        """Set when the rows of ended sessions take too much memory to wait for the next export, and to stop."""
+        sessions.on_many_ended = self._many_ended.set
         sessions.keep_ended = True
 
     def start(self) -> None:
@@ -49,6 +56,7 @@ class Exporter:
     async def stop(self) -> None:
         """Wait for an export that is running, then export all sessions, and make files of all that is not in one."""
         self._stopping.set()
+        self._many_ended.set()
         if self._task is not None:
             await self._task
         await self.export(everything=True)
@@ -60,7 +68,8 @@ class Exporter:
         loop = asyncio.get_running_loop()
         due = loop.time() + self._interval
         while not await self._stops_before(due):
-            due = max(due + self._interval, loop.time())
+            if loop.time() >= due:
+                due = max(due + self._interval, loop.time())
             try:
                 await self.export()
             except Exception as error:
@@ -68,12 +77,13 @@ class Exporter:
                 loop.call_exception_handler({"message": "a metrics export has failed", "exception": error})
 
     async def _stops_before(self, due: float) -> bool:
-        try:
-            async with asyncio.timeout_at(due):
-                await self._stopping.wait()
-        except TimeoutError:
-            return self._stopping.is_set()
-        return True
+        """Wait until `due`, or until many sessions have ended, but for a while; returns whether the broker stops."""
+        least = min(due, asyncio.get_running_loop().time() + LEAST_PAUSE)
+        for event, at in ((self._stopping, least), (self._many_ended, due)):
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(at):
+                    await event.wait()
+        return self._stopping.is_set()
 
     async def export(self, everything: bool = False) -> None:
         """Write a row for each session that was active or whose heartbeat is due.
@@ -88,10 +98,12 @@ class Exporter:
     async def _collect(self, rows: Rows, everything: bool) -> None:
         sessions = self._sessions
         # Both lists are taken at the same moment, so that each session is in exactly one of them.
-        ended, sessions.ended = sessions.ended, []
+        ended, sessions.ended, sessions.ended_bytes = sessions.ended, [], 0
+        self._many_ended.clear()
         clients = sessions.clients.known()
         if sessions.ended_lost:
-            self._log.error("metrics_lost", rows=sessions.ended_lost, detail="too many sessions ended in one interval")
+            detail = "too many sessions ended before the next export"
+            self._log.error("metrics_lost", rows=sessions.ended_lost, detail=detail)
             sessions.ended_lost = 0
         for number, last in enumerate(ended, 1):
             rows.add(last, last.counters, connected=False, ended=True)

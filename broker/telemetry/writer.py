@@ -72,7 +72,9 @@ class Writer:
             await self._make_files(rows.wall_end)
 
     def _add(self, rows: Rows) -> int:
-        return self._pending.add(rows.table(), rows.wall_end)
+        added = self._pending.add(rows.table(), rows.wall_end)
+        pa.default_memory_pool().release_unused()  # Arrow keeps what it has had, and there may be nothing like it again
+        return added
 
     async def finish(self) -> None:
         """Make files of all exports. Does not raise OSError."""

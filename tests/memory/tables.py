@@ -14,4 +14,14 @@ OF_STRANGERS: Final = {
 }
 """What anybody can fill who may connect."""
 
-TABLES: Final = {**OF_STRANGERS}
+OF_CLIENTS: Final = {
+    "rows of ended sessions": 32 * MEBIBYTE,
+    "subscriptions and wills": 0,
+    "decisions of rules": 128 * KIBIBYTE,
+    "topic aliases from a client": 128 * KIBIBYTE,
+    "topic aliases to a client": 2 * MEBIBYTE,
+    "cached topics": 128 * MEBIBYTE,
+}
+"""What clients can fill that have a session; 0: as much as `memory_watermark` says."""
+
+TABLES: Final = {**OF_STRANGERS, **OF_CLIENTS}

@@ -31,4 +31,6 @@ def test_each_table_is_measured() -> None:
 
 
 def _size(count: int) -> str:
+    if count == 0:
+        return "`memory_watermark`"
     return f"{count // MEBIBYTE} MiB" if count >= MEBIBYTE else f"{count // KIBIBYTE} KiB"

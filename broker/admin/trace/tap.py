@@ -180,7 +180,8 @@ class Tap:
         alias = (packet.properties or {}).get(props.TOPIC_ALIAS)
         if not isinstance(alias, int):
             return packet.topic
-        known = (self.connection.aliases or {}) if incoming else self._aliases
+        received = self.connection.aliases
+        known = self._aliases if not incoming else {} if received is None else received.topics
         if packet.topic and not incoming:
             self._aliases[alias] = packet.topic
         return packet.topic or known.get(alias, b"")

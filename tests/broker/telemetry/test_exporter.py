@@ -204,8 +204,8 @@ def test_session_that_ends_during_the_export(bench: Bench) -> None:
 
 @pytest.mark.once
 def test_too_many_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ended sessions wait for the export in a bounded list; those beyond it are counted and logged once."""
-    monkeypatch.setattr(sessions, "ENDED_SESSIONS", 2)
+    """Rows of ended sessions wait for the export in a bounded list; those beyond it are counted and logged once."""
+    monkeypatch.setattr(sessions, "MOST_ENDED", 2_500)
     for number in range(5):
         bench.client(f"c{number}").drop()
     with capture_logs() as logs:
