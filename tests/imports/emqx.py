@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from itertools import product
 from pathlib import Path
@@ -17,6 +17,8 @@ import config
 from broker.auth.authorizer import Authorizer
 from broker.auth.permissions import Permissions, Who
 from broker.cli.main import app
+from tests.imports import emqx_tokens
+from tests.imports.emqx_tokens import Tokens, tokens
 
 LEVELS: Final = ("a", "b", "ann", "dev.1", "$x", "all", "eq")
 PLACES: Final = (
@@ -40,6 +42,12 @@ TOPICS: Final = (
 ACTIONS: Final = tuple(
     (kind, qos, retain) for kind in ("publish", "subscribe") for qos in (0, 2) for retain in (False, True)
 )
+
+FOREIGN: Final = "exhook.servers = [{ url = x }]"
+BY_USERS: Final = "mqtt.use_username_as_clientid = true"
+NOT_ASKED: Final = "listeners.tcp.default.enable_authn = false"
+APART: Final = "listeners.tcp.default.mountpoint = m"
+MORE: Final = ("", "", "", "", FOREIGN, BY_USERS, NOT_ASKED, APART)
 
 Term = Any
 """A term of Erlang: strings are Texts, atoms strings, tuples and lists as in Python."""
@@ -77,29 +85,32 @@ class Source:
 class Original:
     """What EMQX is configured to do."""
 
-    authenticator: str | None
+    authenticator: str | Tokens | None
     no_match: str | None
     sources: tuple[Source, ...] | None
     """None: emqx.conf names none, so that acl.conf counts, whose rules `default` are."""
     default: tuple[Term, ...] | None
     """None: there is no such file here, and nobody knows what is in it."""
-    more: tuple[str, ...] = field(default=())
+    more: str = ""
     """Other settings."""
 
     def write(self, folder: Path) -> None:
         """Write emqx.conf and the files of rules."""
-        lines = list(self.more)
+        lines = [self.more]
         if self.authenticator is not None:
-            lines.append(f"authentication = [{{ {self.authenticator} }}]")
+            written = (
+                self.authenticator.written(folder) if isinstance(self.authenticator, Tokens) else self.authenticator
+            )
+            lines.append(f"authentication = [{{ {written} }}]")
         if self.no_match is not None:
             lines.append(f"authorization.no_match = {self.no_match}")
         if self.sources is not None:
-            written = []
+            listed = []
             for number, source in enumerate(self.sources):
                 (folder / f"acl{number}.conf").write_text(_file(source.rules))
                 path = f'path = "${{EMQX_ETC_DIR}}/acl{number}.conf", ' if source.kind == "file" else ""
-                written.append(f"{{ type = {source.kind}, {path}enable = {str(source.enabled).lower()} }}")
-            lines.append(f"authorization.sources = [{', '.join(written)}]")
+                listed.append(f"{{ type = {source.kind}, {path}enable = {str(source.enabled).lower()} }}")
+            lines.append(f"authorization.sources = [{', '.join(listed)}]")
         if self.default is not None:
             (folder / "acl.conf").write_text(_file(self.default))
         (folder / "emqx.conf").write_text("\n".join(lines) + "\n")
@@ -107,10 +118,14 @@ class Original:
     @property
     def lets_in(self) -> bool:
         """Whether clients without a user name, or with one that nobody checks, get in."""
-        return self.authenticator is None
+        return self.authenticator is None or self.more == NOT_ASKED
 
     def permits(self, who: Client, action: tuple[str, int, bool], topic: str) -> bool:
         """Whether it certainly does: what cannot be known counts as denied."""
+        if self.more == FOREIGN:
+            return False
+        if self.more == BY_USERS:
+            who = Client(who.user, who.user or who.client_id, who.host)
         sources = self.sources
         if sources is None:
             if self.default is None:
@@ -257,10 +272,11 @@ def originals() -> st.SearchStrategy[Original]:
     )
     return st.builds(
         Original,
-        st.sampled_from((None, None, "mechanism = password_based, backend = built_in_database")),
+        st.sampled_from((None, None, "mechanism = password_based, backend = built_in_database")) | tokens(),
         st.sampled_from((None, "allow", "deny")),
         st.none() | st.lists(sources, max_size=3).map(tuple),
         st.none() | rules() | rules() | rules(),
+        st.sampled_from(MORE),
     )
 
 
@@ -279,13 +295,18 @@ def compare(original: Original, folder: Path) -> None:
         return
     loaded = config.load(output, environ={}).config
     told = f"{original}\n{output.read_text()}{result.stderr}"
-    assert original.lets_in or loaded.allow_anonymous is False, told
+    assert original.authenticator is None or loaded.allow_anonymous is False, told
+    if isinstance(original.authenticator, Tokens):
+        emqx_tokens.compare(original.authenticator, loaded, told)
+    served = [each for each in loaded.listeners if each.name == "tcp-default"]
+    assert (original.more == APART) == (not served), told
+    assert not served or original.lets_in or served[0].allow_anonymous is not True, told
     authorizer = Authorizer(loaded)
     for who in CLIENTS:
-        if original.authenticator is not None and who.user is None:
+        if not original.lets_in and who.user is None:
             continue
         # A name that nobody has checked is none.
-        user = None if original.lets_in else who.user
+        user = None if original.authenticator is None else who.user
         permissions = authorizer.permissions(Who(user, frozenset(), who.client_id, who.host, "tcp-default"))
         for action, topic in product(ACTIONS, TOPICS):
             if may(permissions, action, topic):
