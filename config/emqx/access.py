@@ -27,6 +27,7 @@ _JWT_LEFT: Final = (
     *("disconnect_after_expire", "on_missing_jwt"),
 )
 """Settings of tokens without which none is accepted that EMQX would refuse."""
+_HARDENED: Final = "the security profile hardened, without authentication"
 _PLACES: Final = {"${username}": "{username}", "${clientid}": "{client_id}"}
 _RULES: Final = "tokens with the claim {claim}, which has rules, are refused: write authorization.rules"
 
@@ -53,17 +54,24 @@ class Access:
         """Whether EMQX asks clients who they are."""
         return not all(map(_off, self._found.values()))
 
-    def put(self, root: Section, findings: list[Finding], users: Path) -> bool:
-        """Set the keys. Returns whether a file without users is needed: EMQX asks for logins that we cannot check."""
+    def put(self, root: Section, findings: list[Finding], users: Path, hardened: bool) -> bool:
+        """Set the keys. Returns whether a file without users is needed: EMQX asks for logins that we cannot check.
+
+        `hardened`: with this security profile EMQX lets nobody in without authentication.
+        """
         served = [each for each in self._found.values() if not _off(each)]
         for each in self._found.values():
             if _off(each):
                 findings += [Finding(setting, "it is off") for setting in each.values()]
+        section = root.section("authentication")
+        if not served and hardened:
+            root.put("allow_anonymous", False, _HARDENED)
+            section.put("password_file", str(users), _HARDENED)
+            return True
         if not served:
             root.put("allow_anonymous", True, "EMQX without authentication lets everybody in")
             return False
         root.put("allow_anonymous", False, "EMQX with authentication lets nobody else in")
-        section = root.section("authentication")
         for each in served:
             if "jwt" in section.keys or not self._put_jwt(each, section, findings):
                 why = _INSTEAD.get(_kind(each), _INSTEAD[""])

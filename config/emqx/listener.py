@@ -41,6 +41,8 @@ class Listener:
     settings: dict[str, Setting] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     """Names of settings that have become a key, or are said already."""
+    hardened: bool = False
+    """Whether it is on loopback unless its address says more."""
     names_users: bool = False
     """Whether each client has a user name, that of its certificate; known after `section`."""
 
@@ -125,7 +127,7 @@ class Listener:
     def _address(self, bind: Setting | None) -> str:
         text = str(PORTS[self.kind]) if bind is None else bind.value
         if text.isdigit():
-            text = f"0.0.0.0:{values.whole(1, 65_535)(text)}"
+            text = f"{'127.0.0.1' if self.hardened else '0.0.0.0'}:{values.whole(1, 65_535)(text)}"  # noqa: S104 - as EMQX
         host, colon, port = text.rpartition(":")
         if not colon or not port.isdigit():
             raise ValueError(f"found {text!r:.50}: write a port, or an address and a port")

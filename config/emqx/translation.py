@@ -50,6 +50,8 @@ class _Translation:
     def __init__(self, folder: Path, journal: Path, algorithms: Algorithms) -> None:
         self._folder = folder
         self._journal = journal
+        self._profile = security_profile(folder)
+        self._hardened = self._profile == "hardened"
         self._root = Section()
         self._findings: list[Finding] = []
         self._listeners: dict[tuple[str, str], Listener] = {}
@@ -126,7 +128,7 @@ class _Translation:
         if kind not in KINDS:
             self._leave(setting, "Sluice has TCP, TLS, WebSocket, WSS and Unix sockets")
             return
-        listener = self._listeners.setdefault((kind, name), Listener(kind, name, self._folder))
+        listener = self._listeners.setdefault((kind, name), Listener(kind, name, self._folder, hardened=self._hardened))
         listener.settings[".".join(rest)] = setting
 
     def _without_counterpart(self, setting: Setting) -> None:
@@ -178,7 +180,7 @@ class _Translation:
         self._put_rates(served)
         for listener in served:
             self._findings += listener.left()
-        needs_users = self._access.put(self._root, self._findings, users)
+        needs_users = self._access.put(self._root, self._findings, users, self._hardened)
         self._authorization.put(self._root, self._findings, self._known(served))
         if self._on_disk:
             self._root.section("persistence").put("directory", str(self._journal), *self._on_disk)
@@ -198,7 +200,7 @@ class _Translation:
             if (kind, "default") in self._listeners:
                 continue
             if kind in _DEFAULTS:
-                self._listeners[kind, "default"] = Listener(kind, "default", self._folder)
+                self._listeners[kind, "default"] = Listener(kind, "default", self._folder, hardened=self._hardened)
             else:
                 self._root.remarks.append(_NO_DEFAULT.format(port=PORTS[kind], kind=kind))
         for listener in sorted(self._listeners.values(), key=lambda each: KINDS.index(each.kind)):
@@ -249,7 +251,7 @@ class _Translation:
         return Known(
             Names.OTHERS if "users" in self._foreign else users,
             Names.OTHERS if "client_ids" in self._foreign else Names.SURE,
-            security_profile(self._folder),
+            self._profile,
         )
 
 

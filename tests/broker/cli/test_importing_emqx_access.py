@@ -151,6 +151,14 @@ def test_security_profile(tmp_path: Path, profile: str | None) -> None:
     assert (authorization["default"], authorization.get("rules")) == ("deny", allowed)
 
 
+def test_hardened(tmp_path: Path) -> None:
+    """With the security profile hardened nobody gets in without authentication, and listeners are on loopback."""
+    (tmp_path / "emqx.env").write_text("EMQX_SECURITY_PROFILE=hardened\n")
+    made = run(tmp_path, "listeners.ws.default.bind = 9000")[2]
+    assert (made["allow_anonymous"], made["authorization"]["default"]) == (False, "deny")
+    assert [each["bind"] for each in made["listeners"]] == ["127.0.0.1:1883", "127.0.0.1:9000"]
+
+
 @pytest.mark.parametrize(
     "setting",
     [
