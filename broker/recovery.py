@@ -36,6 +36,7 @@ def restore(broker: Broker, journal: Journal, saved: Saved) -> None:
             recovery.restore_session(session)
     for stored in saved.retained.values():
         recovery.restore_retained(stored)  # after the sessions: FC-31 asks whose publisher's they are
+    recovery.restore_feeds(queues)
     for group in queues:
         if group.group:
             recovery.restore_group(group)
@@ -91,6 +92,15 @@ class _Recovery:
         self._pulled += [(session, restored, group) for restored, group in pulled]
         if saved.owner is not None:
             broker.handlers.subscribing.recheck(client)  # the rules may be others than before
+
+    def restore_feeds(self, sessions: list[SavedSession]) -> None:
+        """FC-6: what SUBACK has promised of retained messages is sent when the client is back."""
+        for saved in sessions:
+            client = self._clients.get(saved.number)
+            owed = [saved.subscriptions[name] for name in saved.owed if name in saved.subscriptions]
+            if client is not None and owed:
+                client.feed = self._broker.handlers.subscribing.new_feed(client)
+                client.feed.resume(owed, saved.newer, self._now)
 
     def restore_will(self, saved: SavedSession) -> None:
         """FC-27: the session has ended with the process; its will waits for the client to come back."""

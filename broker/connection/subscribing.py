@@ -85,8 +85,13 @@ class Subscribing:
         if fresh:
             feed = client.feed
             if feed is None:
-                feed = RetainedFeed(self._router, self._retained, self._topic_rules, session, self.authorizer)
+                feed = self.new_feed(client)
             client.feed = feed if feed.add(fresh, now) else None
+
+    def new_feed(self, client: Client) -> RetainedFeed:
+        """What delivers retained messages to a client."""
+        session, kept = client.session, client.kept
+        return RetainedFeed(self._router, self._retained, self._topic_rules, session, self.authorizer, kept)
 
     def unsubscribe(self, client: Client, packet: Unsubscribe) -> None:
         """Unsubscribe filter by filter and answer with UNSUBACK [MQTT-3.10.4-4]."""

@@ -1,5 +1,6 @@
 """Delivers retained messages to a new subscription."""
 
+from bisect import bisect_right
 from typing import Final, final
 
 from broker.auth.authorizer import Authorizer
@@ -7,6 +8,7 @@ from broker.auth.topic_rules import TopicRules
 from broker.routing.retained import Retained
 from broker.routing.retained_message import RetainedMessage
 from broker.routing.router import Router
+from broker.storage.kept_session import KeptSession
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.session import Session
@@ -25,6 +27,8 @@ class RetainedFeed(Source):
     Those that can be sent at once are offered to the mailbox, before any later message. The session pulls the rest. If
     a topic's message has been replaced by then, the old one is skipped: the session got the new one when it was
     published. A filter that is subscribed to again while it waits is served once.
+
+    The journal has how far it has come for a kept session (FC-27), so its messages are in the order of their topics.
     """
 
     def __init__(
@@ -34,6 +38,7 @@ class RetainedFeed(Source):
         topic_rules: TopicRules,
         session: Session,
         authorizer: Authorizer | None = None,
+        kept: KeptSession | None = None,
     ) -> None:
         self._router = router
         self._retained = retained
@@ -41,7 +46,10 @@ class RetainedFeed(Source):
         self.authorizer = authorizer
         self._outbound = session.outbound
         self._client_id = session.client_id
+        self._kept = kept
         self._wanted: dict[str, Subscription] = {}
+        self._resumed: dict[str, set[bytes]] = {}
+        """Filters from before a restart, and topics of which the session has got what was published since."""
         self._in_turn: list[str] = []
         """Filters that were wanted when it was last filled, the next one at the end."""
         self._subscription = Subscription("")
@@ -58,12 +66,51 @@ class RetainedFeed(Source):
         for subscription in subscriptions:
             wanted.pop(subscription.topic_filter, None)
             wanted[subscription.topic_filter] = subscription
+            self._resumed.pop(subscription.topic_filter, None)
         if not self._pulled_later:
             self._begin(now)
-            if self._wanted or self._position < len(self._found) or self._next is not None:
-                self._pulled_later = True
-                self._outbound.pull_later(self)
-        return self._pulled_later
+            if not self._wanted and self._position >= len(self._found) and self._next is None:
+                return False
+            self._pulled_later = True
+            self._outbound.pull_later(self)
+        if self._kept is not None:
+            self._owe(self._kept, subscriptions)
+        return True
+
+    def _owe(self, kept: KeptSession, subscriptions: list[Subscription]) -> None:
+        """FC-27: SUBACK promises what is not sent yet: it waits for the disk."""
+        commit = 0
+        for subscription in subscriptions:
+            topic_filter = subscription.topic_filter
+            if topic_filter in self._wanted or self._serves(topic_filter):
+                commit = kept.owe(topic_filter) or commit
+        if commit:
+            self._outbound.sender.outbox.commit = commit
+        self._note_progress()
+
+    def resume(self, subscriptions: list[Subscription], newer: set[bytes], now: int) -> None:
+        """FC-27: a restart has interrupted the delivery for these; `newer`: topics that need no older message."""
+        for subscription in subscriptions:
+            self._wanted[subscription.topic_filter] = subscription
+            self._resumed[subscription.topic_filter] = newer
+        self._search(self._next_filter(), now)  # what is published from now on is newer, too
+        self._pulled_later = True
+        self._outbound.pull_later(self)
+
+    def _serves(self, topic_filter: str) -> bool:
+        """Whether messages of this filter are being delivered."""
+        return self._position < len(self._found) and self._subscription.topic_filter == topic_filter
+
+    def _note_progress(self) -> None:
+        """Have the journal know how far the current filter has come, unless it will be served again."""
+        kept, position = self._kept, self._position
+        topic_filter = self._subscription.topic_filter
+        if kept is None or topic_filter in self._wanted:
+            return
+        if position >= len(self._found):
+            kept.paid(topic_filter)
+        elif position:
+            kept.fed(topic_filter, self._found[position - 1].topic)
 
     def forget(self, topic_filter: str) -> None:
         """Stop delivering for a subscription that has ended [MQTT-3.10.4-3]."""
@@ -88,6 +135,11 @@ class RetainedFeed(Source):
 
     def pull(self, consumer: Consumer, now: int) -> int:
         """Deliver after what is in the mailbox: that may be older messages of the same topics."""
+        result = self._pull(consumer, now)
+        self._note_progress()
+        return result
+
+    def _pull(self, consumer: Consumer, now: int) -> int:
         self._work = WORK
         if self._outbound.mailbox.length():
             return BLOCKED
@@ -133,9 +185,17 @@ class RetainedFeed(Source):
                 return topic_filter
 
     def _search(self, topic_filter: str, now: int) -> None:
+        self._note_progress()  # all of the one before
         self._subscription = self._wanted.pop(topic_filter)
-        self._found = self._retained.matching(topic_filter.encode(), now)
+        found = self._retained.matching(topic_filter.encode(), now)
+        newer = self._resumed.pop(topic_filter, None)
+        if newer:
+            found = [message for message in found if message.topic not in newer]
+        self._found = found
         self._position = 0
+        if self._kept is not None:
+            found.sort(key=_topic_of)
+            self._position = bisect_right(found, self._kept.owed.get(topic_filter, b""), key=_topic_of)
 
     def _delivery(self, message: RetainedMessage, now: int) -> Publish | None:
         """The delivery of a message for the subscription; None if it is not delivered."""
@@ -156,3 +216,7 @@ class RetainedFeed(Source):
         delivery.received_at = now
         delivery.holder = self._router.address(topic)
         return delivery
+
+
+def _topic_of(message: RetainedMessage) -> bytes:
+    return message.topic

@@ -36,6 +36,8 @@ class Deliveries:
         """Whether there is something to record."""
         self.listed = False
         """Whether the journal knows of that."""
+        self.progress = b""
+        """The record of how far a source of them has come, to be written with them. A newer one replaces it."""
         # Since the last record. Most are done before that, so only their numbers are noted.
         self._sent: list[Number] = []
         self._packet_ids: list[int] = []
@@ -90,6 +92,9 @@ class Deliveries:
         if self._done:
             taken.append(records.done(self.queue, cast("list[int]", self._done)))
             self._done = []
+        if self.progress:
+            taken.append(self.progress)
+            self.progress = b""
         return taken
 
     def all_inflight(self) -> list[tuple[int, int]]:

@@ -33,6 +33,8 @@ class KeptSession(KeptQueue, ReceivedJournal):
         """Packet ids of the client that wait for PUBREL, oldest first."""
         self.will = b""
         """The record of its will; empty = there is none."""
+        self.owed: dict[str, bytes] = {}
+        """By filter: the topic behind which its retained messages are still to be sent (FC-6)."""
 
     # -- the session
 
@@ -82,6 +84,7 @@ class KeptSession(KeptQueue, ReceivedJournal):
         if self.owner is not None:
             state.append(records.owner(number, self.owner))
         state += [records.subscribed(number, subscription) for subscription in self.subscriptions.values()]
+        state += [records.owed(number, name, topic) for name, topic in self.owed.items()]
         state += [records.remembered(number, packet_id) for packet_id in self.remembered]
         inflight = self.deliveries.all_inflight()
         if inflight:
@@ -99,6 +102,7 @@ class KeptSession(KeptQueue, ReceivedJournal):
         self.detached_at = saved.detached_at - self.journal.times.offset if saved.detached_at else None
         self.owner = saved.owner
         self.subscriptions = dict(saved.subscriptions)
+        self.owed = dict(saved.owed)
         self.remembered = dict(saved.remembered)
         for number, packet_id in saved.inflight.items():
             if saved.deliveries.holds(number):
@@ -126,6 +130,7 @@ class KeptSession(KeptQueue, ReceivedJournal):
 
     def unsubscribed(self, topic_filter: str) -> int:
         """A subscription has ended. Returns the commit that has to come before UNSUBACK."""
+        self.paid(topic_filter)
         self.count_state(-len(self._record_of(topic_filter)))
         self.subscriptions.pop(topic_filter, None)
         return self.journal.write(records.unsubscribed(self.number, topic_filter))
@@ -134,6 +139,54 @@ class KeptSession(KeptQueue, ReceivedJournal):
         """The record of a subscription, which is dead when it ends or has new options; empty = there is none."""
         subscription = self.subscriptions.get(topic_filter)
         return b"" if subscription is None else records.subscribed(self.number, subscription)
+
+    # -- retained messages for new subscriptions
+
+    def owe(self, topic_filter: str) -> int:
+        """All retained messages of a subscription are still to be sent; without room that is not written (FC-29).
+
+        Returns the commit that has to come before SUBACK; 0 = none.
+        """
+        if self.ended or self.owed.get(topic_filter) == b"":
+            return 0
+        if not self.journal.commits.may_move():
+            self.paid(topic_filter)
+            return 0
+        self._write_progress()
+        self._owe(topic_filter, b"")
+        return self.journal.write(records.owed(self.number, topic_filter, b""))
+
+    def fed(self, topic_filter: str, topic: bytes) -> None:
+        """Those up to this topic have been sent, or wait in the session; which is written with them."""
+        before = self.owed.get(topic_filter)
+        if self.ended or before is None or before == topic:
+            return
+        self._owe(topic_filter, topic)
+        self.deliveries.progress = records.owed(self.number, topic_filter, topic)
+        self.deliveries.noted = True
+        self.journal.note(self.deliveries)
+
+    def paid(self, topic_filter: str) -> None:
+        """All have been, or the subscription has ended."""
+        topic = self.owed.get(topic_filter)
+        if self.ended or topic is None:
+            return
+        self._write_progress()
+        del self.owed[topic_filter]
+        self.count_state(-len(records.owed(self.number, topic_filter, topic)))
+        self.journal.write_lazily(records.paid(self.number, topic_filter))
+
+    def _owe(self, topic_filter: str, topic: bytes) -> None:
+        before = self.owed.get(topic_filter)
+        self.owed[topic_filter] = topic
+        size = len(records.owed(self.number, topic_filter, topic))
+        self.count_state(size if before is None else len(topic) - len(before))
+
+    def _write_progress(self) -> None:
+        """What has come of another subscription, or this one, before: its record must not follow what comes now."""
+        if self.deliveries.progress:
+            self.journal.write_lazily(self.deliveries.progress)
+            self.deliveries.progress = b""
 
     # -- deliveries
 

@@ -49,6 +49,10 @@ OWNER: Final = 17
 """The session belongs to another client than before, as far as rules can tell."""
 CLOCK: Final = 18
 """The wall clock has been set: all times before this record are by the clock as it was."""
+OWED: Final = 19
+"""Retained messages of a subscription are still to be sent: those of the topics behind this one."""
+PAID: Final = 20
+"""All have been."""
 
 _HEAD: Final = struct.Struct(">BI")
 TEXT: Final = struct.Struct(">I")
@@ -144,6 +148,16 @@ def subscribed(number: int, subscription: Subscription) -> bytes:
 def unsubscribed(number: int, topic_filter: str) -> bytes:
     """A subscription has ended."""
     return _record(UNSUBSCRIBED, _NUMBER.pack(number) + topic_filter.encode())
+
+
+def owed(number: int, topic_filter: str, topic: bytes) -> bytes:
+    """The retained messages of a subscription whose topics sort behind `topic` are still to be sent."""
+    return _record(OWED, _NUMBER.pack(number) + TEXT.pack(len(topic)) + topic + topic_filter.encode())
+
+
+def paid(number: int, topic_filter: str) -> bytes:
+    """All retained messages of a subscription have been sent."""
+    return _record(PAID, _NUMBER.pack(number) + topic_filter.encode())
 
 
 def sent(number: int, deliveries: list[tuple[int, int]]) -> bytes:
@@ -304,9 +318,16 @@ def read_subscribed(body: bytes) -> tuple[int, Subscription]:
 
 
 def read_unsubscribed(body: bytes) -> tuple[int, str]:
-    """The body of UNSUBSCRIBED."""
+    """The body of UNSUBSCRIBED and PAID: number, filter."""
     (number,) = _NUMBER.unpack_from(body)
     return number, body[_NUMBER.size :].decode()
+
+
+def read_owed(body: bytes) -> tuple[int, str, bytes]:
+    """The body of OWED: number, filter, topic. Raises DamagedError."""
+    (number,) = _NUMBER.unpack_from(body)
+    topic, position = read_text(body, _NUMBER.size)
+    return number, body[position:].decode(), topic
 
 
 def read_sent(body: bytes) -> tuple[int, list[tuple[int, int, int]]]:

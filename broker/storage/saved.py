@@ -94,6 +94,10 @@ class SavedSession:
         self.first_delivery = 0
         self.next_delivery = 0
         self.subscriptions: dict[str, Subscription] = {}
+        self.owed: dict[str, bytes] = {}
+        """By filter: the topic behind which its retained messages are still to be sent."""
+        self.newer: set[bytes] = set()
+        """Topics of retained messages that it has got as they were published, while others were still to be sent."""
         self.deliveries = SavedDeliveries()
         """A message may be in a later frame than what is known of its deliveries."""
         self.inflight: dict[int, int] = {}
@@ -118,6 +122,7 @@ class SavedSession:
         state = [
             records.session(number, self.client_id, self.version, self.expiry, next_delivery),
             *[records.subscribed(number, subscription) for subscription in self.subscriptions.values()],
+            *[records.owed(number, name, topic) for name, topic in self.owed.items()],
             *[records.remembered(number, packet_id) for packet_id in self.remembered],
             *[records.received(number, delivery) for delivery in self.received],
         ]
@@ -171,6 +176,8 @@ class Saved:
             records.WILL: self._will,
             records.ADDRESS: self._address,
             records.OWNER: self._owner,
+            records.OWED: self._owed,
+            records.PAID: self._paid,
         }
 
     def read(self, number: int, content: bytes) -> None:
@@ -238,6 +245,8 @@ class Saved:
             session = self._add(number, delivery, place, qos, scanned.size, end - offset)
             if topic:
                 session.deliveries.add_topic(delivery, topic)
+            if scanned.retained and session.owed:
+                session.newer.add(content[scanned.topic_at : scanned.topic_end])
         if scanned.retained:
             saved = message_record.read(content[start:end])
             publish = to_publish(saved)
@@ -262,6 +271,7 @@ class Saved:
         session.client_id, session.version, session.expiry, session.detached_at = client_id, version, expiry, 0
         session.next_delivery = max(session.next_delivery, next_delivery)
         session.subscriptions.clear()
+        session.owed.clear()
         session.remembered.clear()
         session.inflight.clear()
         session.received.clear()
@@ -317,7 +327,20 @@ class Saved:
 
     def _unsubscribed(self, body: bytes) -> None:
         number, topic_filter = records.read_unsubscribed(body)
-        self._session_of(number).subscriptions.pop(topic_filter, None)
+        session = self._session_of(number)
+        session.subscriptions.pop(topic_filter, None)
+        session.owed.pop(topic_filter, None)
+
+    def _owed(self, body: bytes) -> None:
+        number, topic_filter, topic = records.read_owed(body)
+        self._session_of(number).owed[topic_filter] = topic
+
+    def _paid(self, body: bytes) -> None:
+        number, topic_filter = records.read_unsubscribed(body)
+        session = self._session_of(number)
+        session.owed.pop(topic_filter, None)
+        if not session.owed:
+            session.newer.clear()
 
     def _sent(self, body: bytes) -> None:
         number, ranges = records.read_sent(body)

@@ -12,6 +12,7 @@ from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.connect import Connect, Will
 from protocol.properties import Properties
 from protocol.publish import Publish
+from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
 from tests.support.broker.restarting import KEPT, Restart, come_back, leave, payloads
 from tests.support.broker.stored import broker_on, say
@@ -146,6 +147,42 @@ def test_retained(run: Restart) -> None:
             (b"r/0", b"QoS 0", True),
             (b"r/1", b"new", True),
         ]
+        client.expect_nothing_more()
+
+
+def test_retained_messages_that_are_still_owed(run: Restart) -> None:
+    """FC-6: a crash in the middle of the retained messages for a subscription loses none, and sends none anew."""
+    count = 1_500
+    broker = run()
+    with connected(broker.address(), 5) as publisher:
+        publisher.send(*[Publish(b"r/%d" % number, b"x", 1, True, None, number + 1) for number in range(count)])
+        for _ in range(count):
+            publisher.expect(Puback)
+    client = WireClient(broker.address(), 5)
+    client.connect("away", clean_start=False, properties=KEPT)
+    client.subscribe("r/#", qos=1)
+    came: set[bytes] = set()
+    for _ in range(100):
+        message = client.expect(Publish)
+        came.add(message.topic)
+        client.send(Puback(message.packet_id))
+    client.send(Subscribe(9, [Subscription("other", 1)]))
+    while isinstance(packet := client.receive(), Publish):
+        came.add(packet.topic)
+    assert isinstance(packet, Suback)  # what has come before is on disk
+    assert len(came) < count
+    broker = run(signal.SIGKILL)
+    client.close()
+    with come_back(broker, "away") as client:
+        on_disk = frozenset(came)
+        while len(came) < count:
+            message = client.expect(Publish)
+            assert message.topic not in on_disk or message.dup
+            came.add(message.topic)
+            client.send(Puback(message.packet_id))
+        client.expect_nothing_more()
+        client.subscribe("another")  # its SUBACK has waited for the disk, and with it all that was before
+    with come_back(run(), "away") as client:
         client.expect_nothing_more()
 
 

@@ -1,15 +1,26 @@
 """Many retained messages for one subscription: they wait until the session can send, and none is dropped."""
 
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from broker.routing.retained_feed import WORK
+from broker.storage.compaction import Compaction
 from protocol import properties as props
+from protocol.acknowledgements import Puback
+from protocol.connect import Connect
+from protocol.packet import Packet
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsubscribe import Unsubscribe
 from tests.broker.conftest import Start
 from tests.support.broker.collecting import collect, collect_packets
 from tests.support.broker.local import LocalBroker
+from tests.support.broker.stored import KEPT, broker_on, on_disk, say
 from tests.support.process import Address
 from tests.support.wire import WireClient, connected
 
@@ -103,3 +114,87 @@ def test_newer_message_is_not_followed_by_the_old(start: Start) -> None:
         last: dict[bytes, Publish] = {message.topic: message for message in collect(client)}
         assert len(last) == COUNT
         assert all(last[b"r/%d" % number].payload == b"new" for number in range(COUNT - 20, COUNT))
+
+
+TOPICS = 12
+STEP = st.one_of(
+    st.tuples(st.sampled_from(["take", "replace", "clear", "subscribe"]), st.integers(0, TOPICS - 1)),
+    st.tuples(st.sampled_from(["restart", "compact", "reconnect"]), st.just(0)),
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(STEP, max_size=8))
+def test_what_is_owed_comes_once(steps: list[tuple[str, int]]) -> None:
+    """FC-6, FC-27: whatever comes between, each topic's last message comes, as retained or as published, not both."""
+    with TemporaryDirectory() as name, ExitStack() as stack:
+        local, storage = stack.enter_context(broker_on(Path(name), session={"max_inflight": 2}))
+        retained = {b"r/%d" % topic: b"0" for topic in range(TOPICS)}
+        publish_all(local, retained)
+        client = local.client()
+        kept = Connect("client", False, 0, properties=KEPT, version=5)
+        subscribe = Subscribe(1, [Subscription("r/+", 1)])
+        got = messages(say(local, storage, client, kept, subscribe))
+        subscribed, compacted = 1, False
+        for number, (step, place) in enumerate(steps, 1):
+            topic = b"r/%d" % place
+            if step == "take":
+                got += messages(say(local, storage, client, *[Puback(each.packet_id) for each in got[-2:]]))
+            elif step in {"replace", "clear"}:
+                retained[topic] = b"%d" % number if step == "replace" else b""
+                publish_all(local, {topic: retained[topic]})
+            elif step == "subscribe":
+                got += messages(say(local, storage, client, subscribe))
+                subscribed += 1
+            elif step == "compact":
+                on_disk(local, storage)
+                local.complete(Compaction(storage).remove_oldest())
+                compacted = True
+            else:
+                if step == "restart":
+                    stack.close()
+                    local, storage = stack.enter_context(broker_on(Path(name), session={"max_inflight": 2}))
+                else:
+                    client.drop()
+                client = local.client()
+                got += messages(say(local, storage, client, kept))
+        fresh = got[-2:]
+        while fresh:
+            fresh = messages(say(local, storage, client, *[Puback(each.packet_id) for each in fresh]))
+            got += fresh
+        for topic, payload in retained.items():
+            assert (topic, payload) in {(each.topic, each.payload) for each in got} or not payload
+            times = len([each for each in got if (each.topic, each.payload, each.dup) == (topic, payload, False)])
+            assert times <= subscribed or compacted
+        on_disk(local, storage)
+        assert all(not saved.owed for saved in storage.read().sessions.values())
+
+
+def publish_all(local: LocalBroker, retained: dict[bytes, bytes]) -> None:
+    """Retain these messages."""
+    publisher = local.client()
+    publisher.connect("publisher")
+    numbered = enumerate(retained.items(), 1)
+    packets = [Publish(topic, payload, 1, True, None, number) for number, (topic, payload) in numbered]
+    publisher.send(*packets)
+
+
+def messages(packets: list[Packet]) -> list[Publish]:
+    """The messages among these."""
+    return [packet for packet in packets if isinstance(packet, Publish)]
+
+
+def test_only_what_waits_is_written(tmp_path: Path) -> None:
+    """FC-27: for sessions that end with their connection, and what can be sent at once, nothing is written."""
+    with broker_on(tmp_path, session={"max_inflight": 4}) as (local, storage):
+        publish_all(local, {b"r/%d" % number: b"x" for number in range(TOPICS)})
+        kept, clean = local.client(), local.client()
+        say(local, storage, clean, Connect("clean", True, 0, version=5), Subscribe(1, [Subscription("r/+", 1)]))
+        say(local, storage, kept, Connect("kept", False, 0, properties=KEPT, version=5))
+        say(local, storage, kept, Subscribe(2, [Subscription("r/1", 1)]))
+        on_disk(local, storage)
+        assert [saved.owed for saved in storage.read().sessions.values()] == [{}]
+        say(local, storage, kept, Subscribe(2, [Subscription("r/+", 1)]))
+        assert [list(saved.owed) for saved in storage.read().sessions.values()] == [["r/+"]]
+        say(local, storage, kept, Unsubscribe(3, ["r/+"]))
+        assert [saved.owed for saved in storage.read().sessions.values()] == [{}]

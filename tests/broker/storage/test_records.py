@@ -46,11 +46,11 @@ def test_owner(number: int, user: str | None, roles: frozenset[str], host: str, 
     assert records.read_owner(only(records.owner(number, owner), records.OWNER)) == (number, owner)
 
 
-@given(NUMBERS, TEXTS, st.integers(0, 2), st.booleans(), st.booleans(), st.integers(0, 2), st.booleans())
+@given(NUMBERS, TEXTS, st.integers(0, 2), st.booleans(), st.booleans(), st.integers(0, 2), st.booleans(), st.binary())
 def test_subscription(
-    number: int, name: str, qos: int, no_local: bool, as_published: bool, handling: int, identified: bool
+    number: int, name: str, qos: int, no_local: bool, as_published: bool, handling: int, identified: bool, topic: bytes
 ) -> None:
-    """The record of a subscription has its options and identifier."""
+    """The record of a subscription has its options and identifier, and that of what it waits for its topic."""
     subscription = Subscription(name, qos, no_local, as_published, handling)
     subscription.identifiers = encode_identifiers([300]) if identified else b""
     back_number, back = records.read_subscribed(only(records.subscribed(number, subscription), records.SUBSCRIBED))
@@ -62,6 +62,8 @@ def test_subscription(
     )
     written = records.unsubscribed(number, name)
     assert records.read_unsubscribed(only(written, records.UNSUBSCRIBED)) == (number, name)
+    assert records.read_unsubscribed(only(records.paid(number, name), records.PAID)) == (number, name)
+    assert records.read_owed(only(records.owed(number, name, topic), records.OWED)) == (number, name, topic)
 
 
 @given(NUMBERS, DELIVERIES, PACKET_IDS, st.lists(DELIVERIES, max_size=20))
