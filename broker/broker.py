@@ -86,8 +86,8 @@ class Broker:
 
     def __init__(self, config: Config, now: int, gate: bool = True, journal: Journal | None = None) -> None:
         """`journal`: None = nothing survives the process (FC-27)."""
-        self.settings = Settings(config, gate)
-        settings = self.settings
+        self.settings = settings = Settings(config, gate)
+        self.journal = journal
         self.totals = Totals()
         self.events = Events(self.totals, config.log.level)
         self.wheel = Wheel(now)

@@ -53,7 +53,7 @@ class WatchedFile(Generic[T]):
         """What `renewed` compares with: it has told of everything before."""
         self._sources: dict[str, str | None] = {}
         """Where files that are mounted by themselves are from."""
-        self._mistake = ""
+        self.mistake = ""
         """Why the files are not read, as it was logged; empty = they are."""
         self.busy = asyncio.Lock()
         """Whoever has it may call `look` and `take`."""
@@ -79,7 +79,7 @@ class WatchedFile(Generic[T]):
                 except (OSError, ValueError) as error:
                     self._report(_reason(error))
                     continue
-                self._mistake = ""
+                self.mistake = ""
                 if found is not None:
                     await self.take(found)
 
@@ -159,8 +159,8 @@ class WatchedFile(Generic[T]):
 
     def _report(self, mistake: str) -> None:
         """Log a mistake, unless it is the one that was logged last."""
-        if mistake != self._mistake:
-            self._mistake = mistake
+        if mistake != self.mistake:
+            self.mistake = mistake
             self._log.error("file_not_read", **self._fields(list(self._files)), detail=mistake)
 
     def _changed(self, doubt: bool) -> _Found[T] | None:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from broker.admin.socket import OpenSocket
+from broker.auth.watched_file import WatchedFile
 from broker.broker import Broker
 from broker.server.activation import passed_on, sockets_named
 from broker.server.certificate_dates import Shown
 from broker.server.handover import Opened
 from broker.server.listener_plan import ListenerPlan, same_place
 from broker.server.listening import BACKLOG, open_sockets, prepare
-from broker.server.open_listener import Followed, OpenListener
+from broker.server.open_listener import Followed, OpenListener, Secured
 from broker.server.unix_socket import open_unix
 from broker.telemetry.slices import Slices
 from config.models import Listener
@@ -63,6 +64,11 @@ class Listeners:
     def shown(self) -> list[Shown]:
         """The certificates that listeners show to their clients."""
         return [each for each in (one.shown for one in self._open.values()) if each is not None]
+
+    @property
+    def followed(self) -> list[WatchedFile[Secured]]:
+        """The files of TLS."""
+        return [each for each in (one.followed for one in self._open.values()) if each is not None]
 
     async def open(self, listener: Listener) -> None:
         """Listen. Raises OSError, which names the listener."""

@@ -93,6 +93,11 @@ class OpenListener:
             return None
         return Shown(self.settings.name, tls.certfile, self._secured.now.certificate)
 
+    @property
+    def followed(self) -> WatchedFile[Secured] | None:
+        """Its files of TLS."""
+        return None if self._secured is None else self._secured.files
+
     async def bind(self, sockets: list[socket.socket], unix: OpenSocket | None = None) -> None:
         """These are its sockets; nothing is accepted yet. Raises OSError."""
         self.sockets = sockets

@@ -15,6 +15,7 @@ from broker.broker import Broker
 from broker.connection.replies import shortened
 from broker.persistence import open_persistence
 from broker.runtime.clock import SECOND, monotonic_us
+from broker.runtime.loop_delay import LoopDelay
 from broker.runtime.own_thread import in_own_thread
 from broker.runtime.timers import TICK
 from broker.server.certificate_dates import CertificateDates, Shown
@@ -79,6 +80,9 @@ class Server:
         journal = self._persistence.journal if self._persistence is not None else None
         self.broker = Broker(config, monotonic_us(), gate, journal)
         self.started_us = monotonic_us()
+        self.loop_delay = LoopDelay()
+        self.reload_failed = False
+        self.exporter: Exporter | None = None
         self.totals_walk = TotalsWalk(self.broker.clients, self.broker.totals, self.broker.router.shared)
         self.listeners = Listeners(self.broker, opened_ahead)
         self._dates = CertificateDates(self._shown)
@@ -118,7 +122,7 @@ class Server:
         if admin is not None and self._show_link is not None:
             self._show_link(await admin.link())
         self._start_sys_topics(loop)
-        exporter = self._start_exporter()
+        exporter = self.exporter = self._start_exporter()
         self._watch_files(loop)
         spare_what_is_old(loop)
         self._tick(loop)
@@ -172,6 +176,15 @@ class Server:
 
         Raises ConfigError or OSError, before anything has changed.
         """
+        try:
+            changes = await self._reload()
+        except (ConfigError, OSError):
+            self.reload_failed = True
+            raise
+        self.reload_failed = False
+        return changes
+
+    async def _reload(self) -> Changes:
         if self._again is None:
             raise OSError("there is no configuration to read again")
         followed = [*self.broker.watched, *([] if self._admin is None else self._admin.watched)]
@@ -217,6 +230,19 @@ class Server:
     def _shown(self) -> list[Shown]:
         """The certificates in use now."""
         return self.listeners.shown + ([] if self._admin is None else self._admin.shown)
+
+    def expiry(self) -> list[tuple[str, float]]:
+        """Whose certificates there are, a listener's or `admin`, and the Unix time until which each is valid."""
+        return [(each.place, each.certificate.not_after) for each in self._shown()]
+
+    def files_not_read(self) -> int:
+        """How many files, or certificates with their keys, are followed and cannot be used now."""
+        followed = [
+            *self.broker.watched,
+            *self.listeners.followed,
+            *([] if self._admin is None else self._admin.watched),
+        ]
+        return sum(each.mistake != "" for each in followed)
 
     def _refuse_when_stopping(self) -> None:
         if self._stopping.is_set():
@@ -274,6 +300,7 @@ class Server:
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         loop.call_later(TICK / SECOND, self._tick, loop)  # first, so that a timer that raises does not stop the ticks
         now = monotonic_us()
+        self.loop_delay.tick(now, now + TICK)
         self._memory.look(now)
         self._notify.look(now)
         if self._persistence is not None:

@@ -72,7 +72,7 @@ class Compaction:
         if len(journal.frames) > MANY:
             return True
         size = sum(each.size for each in journal.frames.values())
-        live = sum(each.live_bytes() for each in journal.frames.values()) + journal.state_size
+        live = journal.live_bytes()
         if not commits.has_room():
             return self._frees_room(live < size - size // WORTH)
         return size > SMALL and live < size // 2

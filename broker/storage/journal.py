@@ -181,6 +181,10 @@ class Journal:
             expires_at = min(expires_at, since + interval * SECOND)
         publish.expires_at = max(expires_at, 1)
 
+    def live_bytes(self) -> int:
+        """Bytes of the journal that compaction would keep."""
+        return sum(each.live_bytes() for each in self.frames.values()) + self.state_size
+
     def look_at_clock(self) -> None:
         """Write it if the wall clock has been set. Not between `begin` and `end`, but for the first record of a frame.
 

@@ -49,6 +49,10 @@ class Reserve:
         """Whether no new message may be written even when nothing else waits."""
         return self._most < 0
 
+    def room(self) -> int:
+        """Bytes of new messages that the disk has room for; ANY if that is not known."""
+        return max(0, self._most - self.under_way - self.ended)
+
     def left(self, frame: int) -> int:
         """Bytes that can be written besides what waits."""
         return self._free() - self.under_way - self.ended - frame

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from broker.runtime.clock import monotonic_us
+from broker.runtime.clock import monotonic_us, wall_us
 from broker.telemetry.collector import Rows
 from broker.telemetry.schema import metrics_schema
 from broker.telemetry.wall import WallClock
@@ -36,7 +36,11 @@ class Exporter:
         self.writer = Writer(directory, config.node_name)
         self._sessions = sessions
         self._node = config.node_name
-        self._interval = config.metrics.interval
+        self.interval = config.metrics.interval
+        """Seconds between two exports."""
+        self.exported_us = wall_us()
+        """When an export was last complete, or the first one was due to begin, since 1970 UTC."""
+        self._failures = 0
         self._heartbeat = config.metrics.heartbeat * 1e6
         self._schema = metrics_schema()
         self._clock = WallClock()
@@ -53,6 +57,11 @@ class Exporter:
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
+    @property
+    def failures(self) -> int:
+        """How often rows were lost, or could not be filed."""
+        return self._failures + self.writer.failed + self.writer.not_filed
+
     async def stop(self) -> None:
         """Wait for an export that is running, then export all sessions, and make files of all that is not in one."""
         self._stopping.set()
@@ -66,14 +75,15 @@ class Exporter:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        due = loop.time() + self._interval
+        due = loop.time() + self.interval
         while not await self._stops_before(due):
             if loop.time() >= due:
-                due = max(due + self._interval, loop.time())
+                due = max(due + self.interval, loop.time())
             try:
                 await self.export()
             except Exception as error:
                 # This export is lost with the counters that it has taken; the next one runs as usual.
+                self._failures += 1
                 loop.call_exception_handler({"message": "a metrics export has failed", "exception": error})
 
     async def _stops_before(self, due: float) -> bool:
@@ -92,8 +102,11 @@ class Exporter:
         """
         rows = Rows(self._schema, self._node, self._clock.read(), self._clock)
         await self._collect(rows, everything)
+        failed = self.writer.failed
         if len(rows):
             await self.writer.write(rows)
+        if self.writer.failed == failed:
+            self.exported_us = wall_us()
 
     async def _collect(self, rows: Rows, everything: bool) -> None:
         sessions = self._sessions
@@ -105,6 +118,7 @@ class Exporter:
             detail = "too many sessions ended before the next export"
             self._log.error("metrics_lost", rows=sessions.ended_lost, detail=detail)
             sessions.ended_lost = 0
+            self._failures += 1
         for number, last in enumerate(ended, 1):
             rows.add(last, last.counters, connected=False, ended=True)
             await self._yield(rows, number)

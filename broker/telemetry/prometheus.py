@@ -23,13 +23,13 @@ from broker import __version__
 from broker.disconnects import reason_name
 from broker.listener_sums import ListenerSums
 from broker.runtime.clock import SECOND
+from broker.telemetry.process_metrics import Process, process_metrics
 from broker.telemetry.slices import Slices
 from broker.telemetry.totals_walk import TotalsSnapshot, TotalsWalk
 from protocol import reason_codes
 from session.counters import DROP_REASONS
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.totals import Distribution, Sums, Totals
 
 BOUNDS: Final = tuple(1 << power for power in range(6, 30, 2))
@@ -39,6 +39,8 @@ _EOF: Final = b"# EOF\n"
 """The end of OpenMetrics text."""
 
 _QOS: Final = ("0", "1", "2")
+_LOGINS: Final = (reason_codes.BAD_USER_NAME_OR_PASSWORD, reason_codes.NOT_AUTHORIZED)
+"""Reasons of refused logins, which are counted from the start."""
 _GATED: Final = ("congested", "window_full", "mailbox_busy", "backlog", "rate")
 
 
@@ -136,30 +138,24 @@ class _Scrape:
 class Prometheus:
     """Answers scrapes."""
 
-    def __init__(
-        self,
-        broker: "Broker",
-        walk: TotalsWalk,
-        unready: Callable[[], list[str]],
-        expiry: Callable[[], Iterable[tuple[str, float]]],
-    ) -> None:
-        """`expiry`: the names of listeners with TLS, each with the Unix time until which its certificate is valid."""
-        self._broker = broker
-        self._expiry = expiry
+    def __init__(self, process: Process, walk: TotalsWalk) -> None:
+        self._process = process
+        self._broker = process.broker
         self._walk = walk
-        self._unready = unready
-        self._process = ProcessCollector(registry=CollectorRegistry(auto_describe=False))
+        self._system = ProcessCollector(registry=CollectorRegistry(auto_describe=False))
 
     async def scrape(self, accept: str) -> tuple[bytes, str]:
         """The metrics as text, and its content type, of those that the header `accept` names."""
         snapshot = await self._walk.snapshot(distributions=True)
+        for listener in self._process.config.listeners:
+            snapshot.of(listener.name)  # from the start: `rate` and `increase` do not see the first value of a series
         # In a thread: to count open descriptors it lists them, which takes 1 ms for each thousand connections.
-        process = await asyncio.get_running_loop().run_in_executor(None, lambda: list(self._process.collect()))
+        system = await asyncio.get_running_loop().run_in_executor(None, lambda: list(self._system.collect()))
         encode, content_type = choose_encoder(accept)
         slices = Slices()
         text = bytearray()
         scrape = _Scrape()
-        for family in chain(self._families(snapshot), process):
+        for family in chain(self._families(snapshot), system):
             scrape.family = family
             text += encode(scrape).removesuffix(_EOF)
             await slices.breathe()
@@ -169,7 +165,7 @@ class Prometheus:
 
     def _families(self, snapshot: TotalsSnapshot) -> Iterator[Metric]:
         yield InfoMetricFamily("sluice_build", "The broker's version.", {"version": __version__})
-        yield GaugeMetricFamily("sluice_ready", "Whether clients may connect.", not self._unready())
+        yield from process_metrics(self._process)
         yield _sessions(snapshot)
         for counter in _COUNTERS:
             yield _counter(counter, snapshot)
@@ -182,10 +178,9 @@ class Prometheus:
         for name, text, attribute, levels in _TIMES:
             yield _times(name, text, attribute, levels, snapshot)
         yield _quotas(self._broker.totals)
-        yield _refused(self._broker.totals)
+        yield _refused(self._broker.totals, snapshot.listeners)
         yield _disconnects(self._broker.totals)
         yield _admin_refused(self._broker.totals)
-        yield _certificates(self._expiry())
         yield from self._of_broker(snapshot)
 
     def _of_broker(self, snapshot: TotalsSnapshot) -> Iterator[Metric]:
@@ -211,14 +206,8 @@ class Prometheus:
             ("sluice_groups", "Groups of shared subscriptions.", snapshot.groups),
             ("sluice_groups_mqueue_deliveries", "Deliveries in the queues of groups.", snapshot.groups_queued),
             ("sluice_addresses_full", "Addresses that are full (FC-24).", addresses.full),
-            ("sluice_memory_high", "Whether memory is above the watermark (FC-32).", broker.quotas.watermark.reached),
         ):
             yield GaugeMetricFamily(name, text, int(count))
-        commits = broker.handlers.commits
-        if commits is not None:
-            yield GaugeMetricFamily("sluice_journal_bytes", "Bytes of the journal (FC-27).", commits.size)
-            yield CounterMetricFamily("sluice_journal_commits", "Commits of the journal (FC-28).", commits.committed)
-            yield GaugeMetricFamily("sluice_journal_full", "Whether it has no room (FC-29).", not commits.has_room())
 
 
 def _sessions(snapshot: TotalsSnapshot) -> Metric:
@@ -238,13 +227,14 @@ def _quotas(totals: "Totals") -> Metric:
     return family
 
 
-def _refused(totals: "Totals") -> Metric:
+def _refused(totals: "Totals", listeners: Iterable[str]) -> Metric:
     family = CounterMetricFamily(
         "sluice_clients_refused",
         "Clients whose CONNECT was refused, or that were closed for an error in what they sent.",
         labels=("listener", "reason"),
     )
-    for listener, counts in totals.clients_refused.items():
+    for listener in {**dict.fromkeys(listeners), **totals.clients_refused}:
+        counts = dict.fromkeys(_LOGINS, 0) | totals.clients_refused.get(listener, {})
         for code, count in counts.items():
             family.add_metric((listener, reason_codes.name(code)), count)
     return family
@@ -269,17 +259,6 @@ def _admin_refused(totals: "Totals") -> Metric:
     )
     for reason, count in totals.admin_refused.items():
         family.add_metric((reason,), count)
-    return family
-
-
-def _certificates(expiry: Iterable[tuple[str, float]]) -> Metric:
-    family = GaugeMetricFamily(
-        "sluice_certificate_expiry_timestamp_seconds",
-        "Unix time until which the certificate of a listener is valid.",
-        labels=("listener",),
-    )
-    for listener, not_after in expiry:
-        family.add_metric((listener,), not_after)
     return family
 
 

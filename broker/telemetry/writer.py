@@ -49,6 +49,8 @@ class Writer:
         """Exports that are on the disk."""
         self.failed = 0
         """Exports that could not be written; their rows are lost."""
+        self.not_filed = 0
+        """How often files could not be made, or exports were found damaged."""
         self._quarter: int | None = None
         """Of the last export: files are made when it ends, and of what an earlier life has left."""
         self._directory = directory
@@ -86,6 +88,7 @@ class Writer:
             troubles = await self._run(partial(self._file_due, now), "a metrics file")
         except OSError as error:
             troubles = _Troubles([error])
+        self.not_filed += bool(troubles.errors) + len(troubles.damaged)
         if troubles.errors:
             more = f" (and of {len(troubles.errors) - 1} more)" if troubles.errors[1:] else ""
             detail = f"{troubles.errors[0]}{more}; it is tried again after this quarter of an hour"

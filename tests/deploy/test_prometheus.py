@@ -3,12 +3,9 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlencode
 
 import pytest
 import yaml
@@ -16,7 +13,8 @@ import yaml
 from tests.support.broker.admin import request
 from tests.support.broker.events import wait_for_event
 from tests.support.brokers import start_sluice
-from tests.support.process import Address, free_port
+from tests.support.process import Address
+from tests.support.prometheus import alerts, health, prometheus, values
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.once
@@ -25,15 +23,16 @@ RULES: Final = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yam
 
 
 def test_the_metrics_exist(tmp_path: Path) -> None:
-    """Every metric that a rule names is one that a broker with a journal exports."""
+    """Every metric that a rule names is one that a broker with a journal and an export has."""
     sections = {"admin": {"socket": "a.sock"}, "persistence": {"directory": str(tmp_path / "journal")}}
+    sections["metrics"] = {"directory": str(tmp_path / "metrics")}
     with start_sluice(tmp_path, sections=sections) as broker:
         wait_for_event(broker, "admin_socket")
         text = request(tmp_path / "a.sock", "/metrics").text
     exported = set(re.findall(r"^# HELP (\w+)", text, re.MULTILINE))
     rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
     named = {name for rule in rules for name in re.findall(r"sluice_\w+", rule["expr"])}
-    assert len(named) >= 7
+    assert len(named) >= 20
     assert {name.removesuffix("_bucket") for name in named} - exported == set()
 
 
@@ -58,7 +57,7 @@ def test_scraped(tmp_path: Path) -> None:
             "static_configs": [{"targets": [f"127.0.0.1:{listening['port']}"]}],
         }
         file = tmp_path / "prometheus.yml"
-        often = {"scrape_interval": "200ms", "scrape_timeout": "200ms", "evaluation_interval": "200ms"}
+        often = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "200ms"}
         file.write_text(yaml.safe_dump({"global": often, "rule_files": [str(RULES)], "scrape_configs": [scrape]}))
         with prometheus(file, tmp_path) as where:
             wait_until(lambda: values(where, "up") == ["1"], "Prometheus has scraped the broker")
@@ -69,42 +68,3 @@ def test_scraped(tmp_path: Path) -> None:
             assert "SluiceDown" not in alerts(where)
             broker.stop()
             wait_until(lambda: "SluiceDown" in alerts(where), "the alert for a broker that is down waits or fires")
-
-
-@contextmanager
-def prometheus(file: Path, folder: Path) -> Iterator[Address]:
-    """A Prometheus with this configuration, until the block ends."""
-    where = Address("127.0.0.1", free_port())
-    options = {
-        "config.file": file,
-        "storage.tsdb.path": folder / "tsdb",
-        "web.listen-address": f"{where.host}:{where.port}",
-    }
-    with (folder / "prometheus.log").open("wb") as log:
-        command = ["prometheus", *(f"--{name}={value}" for name, value in options.items())]
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            yield where
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-def values(where: Address, query: str) -> list[str]:
-    """What a query finds; nothing while Prometheus does not answer."""
-    try:
-        answer = request(where, f"/api/v1/query?{urlencode({'query': query})}").json
-    except (ConnectionError, ValueError):
-        return []
-    return [each["value"][1] for each in answer["data"]["result"]]
-
-
-def health(where: Address) -> list[str]:
-    """How the last evaluation of each rule went."""
-    groups = request(where, "/api/v1/rules").json["data"]["groups"]
-    return [rule["health"] for group in groups for rule in group["rules"]]
-
-
-def alerts(where: Address) -> set[str]:
-    """The alerts that wait or fire."""
-    return {each["labels"]["alertname"] for each in request(where, "/api/v1/alerts").json["data"]["alerts"]}

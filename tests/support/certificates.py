@@ -2,6 +2,7 @@
 
 import ssl
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import trustme
@@ -31,12 +32,12 @@ class Certificates:
         return context
 
 
-def make_certificates(folder: Path) -> Certificates:
-    """Issue all certificates into `folder`; they are valid for this test run only."""
+def make_certificates(folder: Path, not_after: datetime | None = None) -> Certificates:
+    """Issue all certificates into `folder`, for this test run only; `not_after`: when the server's expires."""
     authority = trustme.CA()
     cafile = folder / "ca.pem"
     authority.cert_pem.write_to_path(str(cafile))
-    server = authority.issue_cert("127.0.0.1", "::1", "localhost")
+    server = authority.issue_cert("127.0.0.1", "::1", "localhost", not_after=not_after)
     client = authority.issue_cert("client@example.org", common_name="client")
     return Certificates(cafile, _write(server, folder, "server"), _write(client, folder, "client"))
 

@@ -11,11 +11,7 @@ from broker.telemetry.prometheus import Prometheus
 def metrics_router(managed: Managed) -> APIRouter:
     """The endpoint."""
     router = APIRouter(tags=["metrics"])
-
-    def expiry() -> list[tuple[str, float]]:
-        return [(each.place, each.certificate.not_after) for each in managed.listeners.shown]
-
-    prometheus = Prometheus(managed.broker, managed.totals_walk, managed.unready, expiry)
+    prometheus = Prometheus(managed, managed.totals_walk)
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics(accept: Annotated[str, Header()] = "") -> Response:

@@ -32,7 +32,9 @@ def test_new_messages() -> None:
     free = 10 * SEGMENT
     reserve = Reserve(lambda: free, SEGMENT)
     reserve.look()
+    assert reserve.room() == 7_500
     reserve.under_way, reserve.ended = 3_000, 4_000
+    assert reserve.room() == 500
     assert (reserve.admits(500), reserve.admits(501)) == (True, False)
     free = 0
     assert reserve.admits(500)

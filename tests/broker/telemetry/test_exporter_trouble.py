@@ -94,7 +94,7 @@ def test_unexpected_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
     client = bench.client("c")
     send(client, "x")
     monkeypatch.setattr(bench.exporter, "_collect", fail_once(bench))
-    bench.exporter._interval = 0
+    bench.exporter.interval = 0
 
     async def run() -> None:
         bench.exporter.start()
@@ -103,6 +103,7 @@ def test_unexpected_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
 
     bench.local.complete(run())
     assert [str(crash["exception"]) for crash in bench.local.crashes] == ["out of order"]
+    assert bench.exporter.failures == 1
     bench.local.crashes.clear()
     assert total(bench.rows(), "received_qos0") == 1
 
@@ -112,7 +113,7 @@ def test_stop_in_the_middle(bench: Bench) -> None:
     clients = [bench.client(f"client-{number:03}") for number in range(3 * SLICE)]
     for client in clients:
         send(client, "x")
-    bench.exporter._interval = 0
+    bench.exporter.interval = 0
 
     async def run() -> None:
         bench.exporter.start()
