@@ -2,7 +2,8 @@
 
 import struct
 from collections.abc import Callable
-from typing import final
+from functools import partial
+from typing import TypeAlias, final
 
 from broker.storage import frame, message_record, records
 from broker.storage.index import SHIFT
@@ -144,6 +145,10 @@ class SavedSession:
             self.received.discard(delivery)
 
 
+_Lookup: TypeAlias = Callable[[int], SavedSession]
+"""Finds a session by number, or begins it."""
+
+
 @final
 class Saved:
     """All that has to be restored."""
@@ -164,8 +169,8 @@ class Saved:
             records.CONNECTED: self._connected,
             records.DETACHED: self._detached,
             records.ENDED: self._ended,
-            records.SUBSCRIBED: self._subscribed,
-            records.UNSUBSCRIBED: self._unsubscribed,
+            records.SUBSCRIBED: partial(_subscribed, self._session_of),
+            records.UNSUBSCRIBED: partial(_unsubscribed, self._session_of),
             records.SENT: self._sent,
             records.RECEIVED: self._received,
             records.DONE: self._done,
@@ -176,8 +181,8 @@ class Saved:
             records.WILL: self._will,
             records.ADDRESS: self._address,
             records.OWNER: self._owner,
-            records.OWED: self._owed,
-            records.PAID: self._paid,
+            records.OWED: partial(_owed, self._session_of),
+            records.PAID: partial(_paid, self._session_of),
         }
 
     def read(self, number: int, content: bytes) -> None:
@@ -321,27 +326,6 @@ class Saved:
         self.last_queue = max(self.last_queue, number)
         self.sessions.pop(number, None)
 
-    def _subscribed(self, body: bytes) -> None:
-        number, subscription = records.read_subscribed(body)
-        self._session_of(number).subscriptions[subscription.topic_filter] = subscription
-
-    def _unsubscribed(self, body: bytes) -> None:
-        number, topic_filter = records.read_unsubscribed(body)
-        session = self._session_of(number)
-        session.subscriptions.pop(topic_filter, None)
-        session.owed.pop(topic_filter, None)
-
-    def _owed(self, body: bytes) -> None:
-        number, topic_filter, topic = records.read_owed(body)
-        self._session_of(number).owed[topic_filter] = topic
-
-    def _paid(self, body: bytes) -> None:
-        number, topic_filter = records.read_unsubscribed(body)
-        session = self._session_of(number)
-        session.owed.pop(topic_filter, None)
-        if not session.owed:
-            session.newer.clear()
-
     def _sent(self, body: bytes) -> None:
         number, ranges = records.read_sent(body)
         inflight = self._session_of(number).inflight
@@ -372,3 +356,28 @@ class Saved:
 
     def _cleared(self, body: bytes) -> None:
         self.retained.pop(body, None)
+
+
+def _subscribed(session_of: _Lookup, body: bytes) -> None:
+    number, subscription = records.read_subscribed(body)
+    session_of(number).subscriptions[subscription.topic_filter] = subscription
+
+
+def _unsubscribed(session_of: _Lookup, body: bytes) -> None:
+    number, topic_filter = records.read_unsubscribed(body)
+    session = session_of(number)
+    session.subscriptions.pop(topic_filter, None)
+    session.owed.pop(topic_filter, None)
+
+
+def _owed(session_of: _Lookup, body: bytes) -> None:
+    number, topic_filter, topic = records.read_owed(body)
+    session_of(number).owed[topic_filter] = topic
+
+
+def _paid(session_of: _Lookup, body: bytes) -> None:
+    number, topic_filter = records.read_unsubscribed(body)
+    session = session_of(number)
+    session.owed.pop(topic_filter, None)
+    if not session.owed:
+        session.newer.clear()
