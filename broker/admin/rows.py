@@ -38,14 +38,14 @@ class SessionRow(BaseModel):
     window_len: int
     window_limit: int
     window_full_us: int
-    received: int = Field(description="PUBLISHes from the client.")
-    received_bytes: int = Field(description="Payload bytes of these.")
     offered: int
     sent: int
     acknowledged: int
     dropped: int
     started_us: int = Field(description="When it began, on the clock of clock_us.")
     paced_for_us: int = Field(description="For how long publishers were paced for it (FC-16).")
+    received: int = Field(description="PUBLISHes from the client.")
+    received_bytes: int = Field(description="Payload bytes of these.")
 
 
 class SubscriptionRow(BaseModel):

@@ -50,7 +50,7 @@ def test_formulas(name: str) -> None:
     (line,) = as_csv(answer(row(name)), head=False).splitlines()
     ((_, _, cell, *rest),) = csv.reader([line])
     assert cell == f"'{printable(name)}" or not cell.lstrip().startswith(tuple("=+-@＝"))
-    assert len(rest) == 16
+    assert len(rest) == 18
     assert f'"{cell}"' in line
 
 
