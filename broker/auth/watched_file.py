@@ -74,14 +74,18 @@ class WatchedFile(Generic[T]):
         while True:
             await asyncio.sleep(INTERVAL)
             async with self.busy:
-                try:
-                    found = await self.look()
-                except (OSError, ValueError) as error:
-                    self._report(_reason(error))
-                    continue
-                self.mistake = ""
-                if found is not None:
-                    await self.take(found)
+                await self._follow()
+
+    async def _follow(self) -> None:
+        """Look once, and use what has changed."""
+        try:
+            found = await self.look()
+        except (OSError, ValueError) as error:
+            self._report(_reason(error))
+            return
+        self.mistake = ""
+        if found is not None:
+            await self.take(found)
 
     async def look(self, doubt: bool = True) -> _Found[T] | None:
         """What the files hold by now, for `take`, if they have changed; in a thread.

@@ -1,6 +1,7 @@
 """The admin server: when it loads the application, how many it serves, and peers that do not wait."""
 
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.broker.conftest import Start
 from tests.support.broker.admin import HEALTH, peer, refused, request
 from tests.support.broker.events import events, wait_for_event
 from tests.support.brokers import start_sluice
-from tests.support.certificates import Certificates
+from tests.support.certificates import Certificates, make_certificates
 from tests.support.process import Address, BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import connected
@@ -153,3 +154,24 @@ def test_tls(tmp_path: Path, certificates: Certificates) -> None:
             assert own.selected_alpn_protocol() == "http/1.1"
         with pytest.raises(ConnectionError):
             request(address, "/health")
+
+
+def test_renewed_certificate(tmp_path: Path) -> None:
+    """A certificate of the API that is renewed is shown to new connections without a reload."""
+    for folder in (tmp_path / "own", tmp_path / "new"):
+        folder.mkdir()
+    own, new = make_certificates(tmp_path / "own"), make_certificates(tmp_path / "new")
+    tls = {"certfile": str(own.server.certfile), "keyfile": str(own.server.keyfile)}
+    admin = {"socket": None, "listen": "127.0.0.1:0", "tls": tls, "tokens": [{"name": "a", "sha256": "0" * 64}]}
+    with start_sluice(tmp_path, sections={"admin": admin}) as running:
+        (event,) = wait_for_event(running, "admin_listening")
+        address = Address("127.0.0.1", int(str(event["port"])))
+        old, renewed = (each.client_context(with_certificate=False) for each in (own, new))
+        assert request(address, "/health", tls=old).status == 200
+        for part in ("certfile", "keyfile"):
+            getattr(new.server, part).rename(getattr(own.server, part))
+        (read,) = wait_for_event(running, "file_read")
+        assert read["key"] == "admin.tls.certfile, admin.tls.keyfile"
+        assert request(address, "/health", tls=renewed).status == 200
+        with pytest.raises(ssl.SSLError):
+            request(address, "/health", tls=old)
