@@ -102,7 +102,7 @@ class AdminConnection(asyncio.Protocol):
         self._server.connections.add(self)
         if self.trusted:
             self._uid = peer_uid(transport.get_extra_info("socket"))
-        why = self._server.refusal(self.trusted, self._uid)
+        why = self._server.refusal(self, self._uid)
         if why:
             self.refused = True
             status = "403 Forbidden" if "not allowed" in why else "503 Service Unavailable"

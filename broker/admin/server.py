@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from broker.admin.managed import Managed
 
 MOST_CONNECTIONS: Final = 64
-"""Of each kind, Unix and TCP; further connections are refused, if no other makes room."""
+"""Of each kind, Unix and TCP; past it one makes room, or a further connection is refused."""
 
 PATIENCE: Final = 1.0
-"""Seconds for which a peer may keep the broker waiting although there is no room for another."""
+"""Seconds for which a peer with a token may keep the broker waiting although there is no room for another."""
 
 LOAD_AGAIN: Final = 60 * SECOND
 """Microseconds after which the application is loaded again if that has failed; until then connections are closed."""
@@ -171,28 +171,31 @@ class AdminServer:
         for connection in list(self.connections):
             connection.abort()
 
-    def refusal(self, trusted: bool, uid: int | None) -> str:
+    def refusal(self, new: AdminConnection, uid: int | None) -> str:
         """Why a connection is refused; empty if it is served."""
-        if trusted and not is_trusted(uid):
+        if new.trusted and not is_trusted(uid):
             self._log.warning("admin_refused", uid=uid)
             return f"user {uid} is not allowed to ask: only the broker's user and root are"
-        if not self._has_room([each for each in self.connections if each.trusted is trusted and not each.refused]):
+        if not self._has_room(new):
             return f"{MOST_CONNECTIONS} others are connected, which is the most: try again later"
         return ""
 
-    def _has_room(self, connections: list[AdminConnection]) -> bool:
-        """Whether all may stay; of those that have kept the broker waiting past PATIENCE one is closed.
+    def _has_room(self, new: AdminConnection) -> bool:
+        """Whether this connection may stay; at the limit another one is closed for it.
 
-        It is the one that has for longest, but peers that have shown no valid token make room first.
+        That is the oldest whose peer has shown no valid token: who has one shows it with the first request. Of the
+        others it is the one that has kept the broker waiting for longest, past PATIENCE.
         """
-        if len(connections) <= MOST_CONNECTIONS:
+        others = [each for each in self.connections if each.trusted is new.trusted and not each.refused]
+        others.remove(new)
+        if len(others) < MOST_CONNECTIONS:
             return True
-        slow = [each for each in connections if each.waited() >= PATIENCE]
-        if not slow:
+        may_go = [each for each in others if each.stranger or each.waited() >= PATIENCE]
+        if not may_go:
             return False
-        slowest = max(slow, key=lambda each: (each.stranger, each.waited()))
-        self.connections.discard(slowest)
-        slowest.abort()
+        first = max(may_go, key=lambda each: (each.stranger, each.waited()))
+        self.connections.discard(first)
+        first.abort()
         return True
 
     def serve(self, connection: AdminConnection) -> None:

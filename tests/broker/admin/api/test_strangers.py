@@ -1,13 +1,17 @@
 """Peers without a valid token: their requests take turns, and they make room for those who have one."""
 
 import socket
+import threading
 import time
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 
 import pytest
 
 from broker.admin.api.strangers import BURST, PACE
+from broker.admin.server import MOST_CONNECTIONS
 from tests.broker.admin.api.conftest import OPERATOR
 from tests.support.broker.admin import TIMEOUT, request
 from tests.support.process import Address
@@ -17,6 +21,8 @@ pytestmark = pytest.mark.once
 
 WHO = "/api/v1/who"
 PEERS = 10
+STRANGERS = 200
+"""Connections a second, at most."""
 
 
 @pytest.fixture
@@ -54,10 +60,39 @@ def test_their_requests_take_turns(stack: ExitStack, tcp: Address, target: str, 
 
 
 def test_they_make_room(stack: ExitStack, tcp: Address) -> None:
-    """64 peers that always have a request in hand keep nobody with a token out for longer than a second."""
+    """64 peers that always have a request in hand keep nobody with a token out."""
     for _ in range(64):
         stranger(stack, tcp, "/health", 1_000)
-    wait_until(lambda: request(tcp, WHO, token=OPERATOR).status == 200, "there is room")
+    assert request(tcp, WHO, token=OPERATOR).status == 200
+
+
+def test_new_ones_make_room_too(tcp: Address) -> None:
+    """However many connections without a token come each second, who has one is answered every time."""
+    assert request(tcp, WHO, token=OPERATOR).status == 200
+    over = threading.Event()
+    opened = 0
+
+    def flood() -> None:
+        nonlocal opened
+        peers: deque[socket.socket] = deque()
+        while not over.wait(1 / STRANGERS):
+            peer = socket.create_connection(tcp, TIMEOUT)
+            peer.sendall(b"GET /health HTTP/1.1\r\nHost: sluice\r\n\r\n")
+            peers.append(peer)
+            opened += 1
+            if len(peers) > 2 * MOST_CONNECTIONS:
+                peers.popleft().close()
+        for peer in peers:
+            peer.close()
+
+    with ThreadPoolExecutor() as pool:
+        flooding = pool.submit(flood)
+        try:
+            wait_until(lambda: opened > MOST_CONNECTIONS, "all places are taken")
+            assert [request(tcp, WHO, token=OPERATOR).status for _ in range(100)] == [200] * 100
+        finally:
+            over.set()
+        flooding.result(TIMEOUT)
     assert [request(tcp, WHO, token=OPERATOR).status for _ in range(10)] == [200] * 10
 
 
