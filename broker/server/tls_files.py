@@ -13,7 +13,8 @@ CERTIFICATE: Final = ("certfile", "keyfile")
 KEYS: Final = (*CERTIFICATE, "cafile", "crlfile")
 
 SOON: Final = 14 * 86_400.0
-"""Seconds before a certificate expires in which that is a warning."""
+"""Seconds before a certificate expires in which that is a warning, if they are the last quarter of its time too: those
+that are valid for days are renewed later."""
 
 
 def sections(config: Config) -> dict[str, Tls]:
@@ -49,7 +50,7 @@ def out_of_date(certificate: Certificate, now: float) -> str:
 def expires_soon(certificate: Certificate, now: float) -> str:
     """How soon a certificate expires that is valid now; empty if there is time."""
     left = certificate.not_after - now
-    if not 0 <= left < SOON:
+    if not 0 <= left < min(SOON, (certificate.not_after - certificate.not_before) / 4):
         return ""
     days = int(left // 86_400)
     rest = f"{days} day{'s' * (days != 1)}" if days else "less than a day"

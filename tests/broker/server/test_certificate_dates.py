@@ -41,7 +41,7 @@ def listener(file: Path, **tls: str) -> dict[str, Any]:
 def test_start(start: Start, tmp_path: Path) -> None:
     """The start warns of a certificate that expires soon, /metrics says when; one that is renewed is not mentioned."""
     file, ca = tmp_path / "own.pem", trustme.CA()
-    expiry = issue(file, ca, -DAY, 3 * DAY)
+    expiry = issue(file, ca, -80 * DAY, 3 * DAY)
     broker = start(sections={"listeners": [listener(file)], "admin": {"socket": "a.sock"}})
     (warning,) = wait_for_event(broker, "certificate_expires")
     assert (warning["level"], warning["listener"], warning["file"]) == ("warning", "mqtts", str(file))
@@ -64,8 +64,9 @@ def test_start(start: Start, tmp_path: Path) -> None:
     [
         (-2 * DAY, -DAY, 2, "own.yaml:5: listeners[0].tls.certfile: the certificate has expired on "),
         (DAY, 90 * DAY, 2, "own.yaml:5: listeners[0].tls.certfile: the certificate is not valid before "),
-        (-DAY, 5 * DAY, 0, "own.yaml: warning: listeners[0].tls.certfile: the certificate expires in 4 days, on "),
+        (-80 * DAY, 5 * DAY, 0, "own.yaml: warning: listeners[0].tls.certfile: the certificate expires in 4 days, on "),
         (-DAY, 90 * DAY, 0, "no mistakes found"),
+        (-DAY, 3 * DAY, 0, "no mistakes found"),
     ],
 )
 def test_check(tmp_path: Path, begin: timedelta, end: timedelta, status: int, said: str) -> None:
@@ -74,6 +75,7 @@ def test_check(tmp_path: Path, begin: timedelta, end: timedelta, status: int, sa
     file = tmp_path / "own.yaml"
     file.write_text(yaml.safe_dump({"listeners": [listener(tmp_path / "own.pem")]}))
     result = CliRunner().invoke(app, ["config", "check", str(file)])
+    assert ("warning" in result.output) == ("warning" in said)
     assert (result.exit_code, said in result.output.replace(str(tmp_path) + "/", "")) == (status, True), result.output
 
 
@@ -95,12 +97,12 @@ def test_each_is_said_once() -> None:
     """A certificate that expires while the broker runs is a warning, then an error, each once; a new one is new."""
     day = 86_400.0
     now = [0.0]
-    shown = [Shown("mqtts", Path("a.pem"), Certificate(0.0, 30 * day, False, False))]
+    shown = [Shown("mqtts", Path("a.pem"), Certificate(-70 * day, 30 * day, False, False))]
     dates = CertificateDates(lambda: shown, clock=lambda: now[0])
     with capture_logs() as logged:
         for now[0] in (0.0, 10 * day, 17 * day, 18 * day, 29 * day, 31 * day, 32 * day):
             dates.look()
-        shown[0] = shown[0]._replace(certificate=Certificate(0.0, 33 * day, False, False))
+        shown[0] = shown[0]._replace(certificate=Certificate(-70 * day, 33 * day, False, False))
         dates.look()
     assert [event["log_level"] for event in logged] == ["warning", "error", "warning"]
     assert {event["event"] for event in logged} == {"certificate_expires"}

@@ -39,6 +39,12 @@ def test_dates(now: float, wrong: str, soon: str) -> None:
         assert bool(said) == bool(expected)
 
 
+def test_certificate_of_a_few_days() -> None:
+    """A certificate that is renewed every few days is a warning in the last quarter of its time only."""
+    days = Certificate(0.0, 4 * DAY, False, False)
+    assert [bool(expires_soon(days, now * DAY)) for now in (0, 2, 2.9, 3.1)] == [False, False, False, True]
+
+
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     """What is no certificate has no dates; whether it can be used is for OpenSSL to say."""
     file = tmp_path / "a.pem"
