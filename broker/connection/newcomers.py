@@ -6,7 +6,7 @@ from broker.settings import Settings
 from protocol import reason_codes
 from protocol.connect import Connect
 from protocol.errors import MQTTError
-from protocol.properties import Properties
+from session.parked import bytes_in
 
 if TYPE_CHECKING:
     from broker.connection.connection import Connection
@@ -18,8 +18,6 @@ MOST_HELD: Final = 16 * 1024 * 1024
 CONNECTs that are decided about."""
 _LITTLE: Final = 1_024
 """Up to so many bytes of a connection are not counted: most CONNECTs are smaller."""
-_PAIR: Final = 200
-"""Bytes of the objects of a User Property; five are enough to send one."""
 LEAST: Final = 1_000
 """So many newcomers there may be, even if fewer clients may be connected."""
 
@@ -96,20 +94,10 @@ class Newcomers:
 def _bytes_of(connect: Connect) -> int:
     """The bytes of memory that a CONNECT takes, about: what is in it, and its objects if they are many."""
     count = len(connect.client_id) + len(connect.username or "") + len(connect.password or b"")
-    count += _bytes_of_properties(connect.properties)
+    count += bytes_in(connect.properties)
     if connect.will is not None:
         will = connect.will
-        count += len(will.topic) + len(will.payload) + _bytes_of_properties(will.properties)
-    return count
-
-
-def _bytes_of_properties(properties: Properties | None) -> int:
-    count = 0
-    for value in (properties or {}).values():
-        if isinstance(value, list):
-            count += sum([_PAIR + len(pair[0]) + len(pair[1]) for pair in value if isinstance(pair, tuple)])
-        elif isinstance(value, str | bytes):
-            count += len(value)
+        count += len(will.topic) + len(will.payload) + bytes_in(will.properties)
     return count
 
 

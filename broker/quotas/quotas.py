@@ -15,7 +15,7 @@ from protocol import reason_codes
 from protocol.connect import Will
 from protocol.errors import MQTTError
 from session.limits import Limits
-from session.parked import bytes_around
+from session.parked import bytes_in
 from session.session import Session
 
 _OF_SESSIONS: Final[tuple[str, ...]] = ("max_inflight", "max_mqueue_len", "max_mqueue_bytes")
@@ -207,7 +207,7 @@ class Quotas:
 
     def admit_will(self, will: Will, client_id: str, identity: Identity | None, now: int) -> None:
         """FC-32: raise MQTTError for a large will; a small one takes no more than the connection itself."""
-        size = len(will.payload) + bytes_around(will.topic, will.properties)
+        size = len(will.topic) + len(will.payload) + bytes_in(will.properties)
         if size > SMALL_WILL and self.watermark.reached:
             self._events.quota_reached(MEMORY, 0, None if identity is None else identity.user, client_id, now)
             message = f"a will of {size} bytes while the broker's memory is above memory_watermark"

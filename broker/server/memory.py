@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,8 @@ TRIM_PERIOD: Final = 5 * SECOND
 """Microseconds between two requests to the allocator to return free memory: each may hold it for some 30 ms."""
 SETTLED: Final = 10 * SECOND
 """Microseconds between two looks whether memory has grown and grows no longer."""
+GROWN: Final = 16 * 1024 * 1024
+"""Bytes of such a growth after which free memory is returned."""
 MAPPED: Final = 4 * 1024 * 1024
 """Bytes from which a block is mapped by itself, and returned when it is freed."""
 KEPT: Final = 32 * 1024 * 1024
@@ -69,7 +72,8 @@ class MemoryWatch:
         broker = self._broker
         if now - self._looked_at >= SETTLED:
             self._looked_at = now
-            self._return_free(resident_bytes())
+            with suppress(OSError):  # it is a favour, and needs /proc
+                self._return_free(resident_bytes())
         watermark = broker.quotas.watermark
         if not (watermark.high or watermark.reached):
             return
@@ -85,9 +89,9 @@ class MemoryWatch:
 
     def _return_free(self, resident: int) -> None:
         """Return free memory once a growth is over: it may have been a flood, of which nothing is left."""
-        grows = resident > self._before + KEPT // 4
+        grows = resident > self._before + GROWN // 4
         self._before = resident
         self._least = min(self._least or resident, resident)
-        if not grows and resident > self._least + KEPT:
+        if not grows and resident > self._least + GROWN:
             self._least = resident  # or less, as the next look finds
             asyncio.get_running_loop().run_in_executor(None, trim)

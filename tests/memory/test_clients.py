@@ -12,6 +12,7 @@ from protocol import reason_codes
 from protocol.connack import Connack
 from protocol.connect import Connect, Will
 from protocol.disconnect import Disconnect
+from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
@@ -26,6 +27,7 @@ from tests.support.wire import WireClient, connected
 
 LONG: Final = 60_000
 """Bytes of what is nearly as long as MQTT allows."""
+LATER: Final[Properties] = {props.WILL_DELAY_INTERVAL: 1}
 LONG_IDS: Final[dict[str, Any]] = {"max_clientid_len": 65_535}
 
 
@@ -82,7 +84,7 @@ def test_subscriptions_and_wills(tmp_path: Path) -> None:
             assert other.expect(Suback).reason_codes == [0] * 16 + [reason_codes.QUOTA_EXCEEDED]
         for size, code in ((200, 0), (LONG, reason_codes.QUOTA_EXCEEDED)):
             with WireClient(broker.address(), 5) as other:
-                other.send(Connect(f"will-{size}", will=Will(b"w", bytes(size)), version=5))
+                other.send(Connect(f"will-{size}", will=Will(b"w", bytes(size), properties=LATER), version=5))
                 assert other.expect(Connack).reason_code == code
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.server import memory
 from protocol import properties as props
 from protocol.acknowledgements import Puback
 from protocol.connack import Connack
@@ -16,6 +17,7 @@ from protocol.publish import encode_publish
 from tests.broker.conftest import Start
 from tests.support.broker.admin import listed, request
 from tests.support.broker.events import events, wait_for_event
+from tests.support.broker.local import LocalBroker
 from tests.support.broker.reloads import reload, rewrite
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
@@ -141,6 +143,20 @@ def test_taken_away(full: tuple[BrokerProcess, int], tmp_path: Path) -> None:
     wait_until(lambda: ready(broker)[0] == 200, "it is ready")
     with connected(broker.address(), 5) as sender:
         assert put(sender, "r", b"x", retain=True) in {0, 0x10}
+
+
+def test_free_memory_is_returned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a growth is over, the system gets back what is free; not while it goes on, and not again after that."""
+    sizes = [100, 101, 400, 700, 701, 110, 110, 111, 125, 130, 130, 130]  # MiB, at one look after the other
+    trimmed: list[int] = []
+    with LocalBroker() as local:
+        watch = memory.MemoryWatch(local.broker)
+        for number, size in enumerate(sizes):
+            monkeypatch.setattr(memory, "resident_bytes", lambda size=size: size * MIB)
+            monkeypatch.setattr(memory, "trim", lambda number=number: trimmed.append(number))
+            local.run(lambda number=number: watch.look((number + 1) * memory.SETTLED))  # type: ignore[misc]
+        local.complete(local.loop.shutdown_default_executor())
+    assert trimmed == [4, 10]
 
 
 def test_freed_memory_is_kept() -> None:
