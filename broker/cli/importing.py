@@ -55,6 +55,7 @@ def import_mosquitto(
         translated = mosquitto.translate(lines, findings, users.absolute(), journal, paths)
     except (OSError, ValueError) as error:
         refuse(str(error) if str(source) in str(error) else f"{source}: {error}")
+    mistakes = list(_mistakes(lines, paths))
     _may_write(output, force)
     text = imported.document(translated.section, "mosquitto", str(source))
     needed = users if translated.users is not None and not users.exists() else None
@@ -63,7 +64,7 @@ def import_mosquitto(
     missing = checked(output, text, needed, state)
     findings = translated.findings
     wrong = imported.told(finding for finding in findings if finding.wrong) + missing
-    wrong += [*_mistakes(lines, paths), *mosquitto_chain.missing(translated.chains, paths)]
+    wrong += [*mistakes, *mosquitto_chain.missing(translated.chains, paths)]
     if state is not None:
         wrong += state.wrong()
     for each in wrong:
@@ -169,7 +170,7 @@ def _not_taken(translated: mosquitto.Translated, without: bool) -> Iterator[str]
 
 
 def _mistakes(lines: Sequence[imported.Line], paths: mosquitto.Paths) -> Iterator[str]:
-    """What Sluice will not understand in the files of users and rules."""
+    """What Sluice will not understand in the files of users; ends the command for one of rules, as Mosquitto would."""
     for line in dict.fromkeys(lines):
         if line.name not in ("password_file", "acl_file") or not line.value:
             continue
@@ -184,4 +185,4 @@ def _mistakes(lines: Sequence[imported.Line], paths: mosquitto.Paths) -> Iterato
         except OSError:
             continue  # that it cannot be read is found when the result is checked
         except ValueError as error:
-            yield f"{path}: {error}"
+            refuse(f"{path}: {error}\nMosquitto does not start with this file, so nothing is written")

@@ -52,6 +52,8 @@ class _Door:
     anonymous: bool
     denied: bool = False
     """Whether a rule denies everything there."""
+    closed: bool = False
+    """Whether that has changed `anonymous`."""
     only_named: bool = False
     """Whether who has no user name may do nothing there."""
 
@@ -111,6 +113,7 @@ class Permissions:
             self._deny(door)
 
     def _deny(self, door: _Door) -> None:
+        door.closed = door.closed or door.anonymous
         door.denied = True
         door.anonymous = False
 
@@ -164,7 +167,7 @@ class Permissions:
         sources = []
         for door in doors:
             source = str(door.file("allow_anonymous") or "Mosquitto's default")
-            sources.append(f"{source}: {DECIDED}" if door.denied else source)
+            sources.append(f"{source}: {DECIDED}" if door.closed else source)
         if len({door.anonymous for door in doors}) == 1:
             self._root.put("allow_anonymous", doors[0].anonymous, *sources)
             return

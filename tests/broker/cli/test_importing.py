@@ -170,17 +170,25 @@ def test_nobody_is_let_in(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_used(folder: Path, tmp_path: Path) -> None:
-    """Files that are missing, and lines of password and ACL files that Sluice cannot use, are named; it is written."""
+    """Files that are missing, and lines of password files that Sluice cannot use, are named; it is written."""
     (tmp_path / "passwords").write_text(f"ann:{HASH}\nben:plain\n")
-    (tmp_path / "acl").write_text("topic read a/#\ntopic sing b/#\n")
     file = tmp_path / "mosquitto.conf"
-    file.write_text("listener 8883\ncertfile gone.pem\nkeyfile gone.key\npassword_file passwords\nacl_file acl\n")
+    file.write_text("listener 8883\ncertfile gone.pem\nkeyfile gone.key\npassword_file passwords\nacl_file gone\n")
     status, _, err = import_from(file, "-o", tmp_path / "sluice.yaml")
     assert status == 1
     assert f"{file}:2 certfile gone.pem: there is no file" in err
+    assert f"{file}:5 acl_file gone: there is no file" in err
     assert f"{tmp_path}/passwords:2: the password is not a hash" in err
-    assert f"{tmp_path}/acl: line 2: found 'sing'" in err
     assert (tmp_path / "sluice.yaml").exists()
+
+
+def test_mistakes_in_rules(tmp_path: Path) -> None:
+    """With an ACL file that Mosquitto does not take nothing is written, and its line is named."""
+    (tmp_path / "acl").write_text("topic read a/#\ntopic sing b/#\n")
+    (tmp_path / "mosquitto.conf").write_text("listener 1884\nallow_anonymous true\nacl_file acl\n")
+    status, _, err = import_from(tmp_path, "-o", tmp_path / "sluice.yaml")
+    assert (status, f"{tmp_path}/acl: line 2: found 'sing'" in err) == (2, True)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["acl", "mosquitto.conf"]
 
 
 @pytest.mark.parametrize("content", [b"\0\1", b"x" * 2_000_000, None])
