@@ -30,11 +30,13 @@ COMPARED: Final = 12
 TOPICS: Final = ("a/x", "b/x", "ann/x", "c1/x")
 
 
+@pytest.mark.timeout(300)
 def test_never_more_open() -> None:
     """No result permits a client anything that Mosquitto does not, whatever the exit status."""
     assert mosquitto.check(PAIRS, SEED) >= PAIRS
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.skipif(find_mosquitto() is None, reason="needs Mosquitto")
 def test_as_mosquitto_itself(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The reference lets in the same clients at the same addresses as Mosquitto, and lets them publish the same."""
