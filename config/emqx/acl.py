@@ -121,7 +121,10 @@ class _Reader:
         if about is None or not filters:
             return
         rule = {"permit": str(permit), "topics": filters, **about}
-        self._read.rules += [rule | each for each in alternatives]
+        for each in alternatives:
+            self._read.rules.append(rule | each)
+            if self._denies:
+                self._read.rules += _of_wildcards(rule | each)
 
     def _unknown(self, why: str) -> bool:
         """Say what cannot be said; returns whether the rule is about more instead."""
@@ -246,6 +249,14 @@ class _Reader:
             self._read.left.append(f"{topic_filter} is left out: no topic matches it")
             return False
         return True
+
+
+def _of_wildcards(rule: Rule) -> Iterator[Rule]:
+    """What a rule denies to a client with a wildcard in its name, which EMQX puts into the filter, and ours do not."""
+    for place, key in (("{username}", "users"), ("{client_id}", "client_ids")):
+        wide = [f"{each.partition(place)[0].rpartition('/')[0]}/#" for each in rule["topics"] if place in each]
+        if wide and (key not in rule or any(set(each) & set("+#*?[") for each in rule[key])):
+            yield {**rule, "topics": [each.removeprefix("/") for each in wide], key: rule.get(key) or ["*+*", "*#*"]}
 
 
 def _network(text: str) -> str:

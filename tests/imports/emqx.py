@@ -69,7 +69,10 @@ class Client:
     host: str
 
 
-CLIENTS: Final = tuple(Client(*each) for each in product((None, *NAMES[1:3]), ("ann", "devx1"), ADDRESSES))
+CLIENTS: Final = (
+    *(Client(*each) for each in product((None, *NAMES[1:3]), ("ann", "devx1"), ADDRESSES)),
+    *(Client("+", "ann", ADDRESSES[0]), Client("ann", "#", ADDRESSES[1]), Client("bob", "+", ADDRESSES[0])),
+)
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,16 @@ def test_names_of_something_else(tmp_path: Path) -> None:
     assert (status, made["authorization"]) == (1, {"default": "deny"})
 
 
+def test_names_with_wildcards(tmp_path: Path) -> None:
+    """What is denied to a client by its own name is denied with the wildcard that a name may have, as in EMQX."""
+    rules = run(tmp_path, USERS, '{deny, all, publish, ["a/${clientid}/b"]}.')[2]["authorization"]["rules"]
+    deny = {"permit": "deny", "action": "publish"}
+    assert rules == [
+        {**deny, "topics": ["a/{client_id}/b"]},
+        {**deny, "topics": ["a/#"], "client_ids": ["*+*", "*#*"]},
+    ]
+
+
 def test_dollar_topics(tmp_path: Path) -> None:
     """`#` in a rule of EMQX that denies matches topics that begin with $ too; they are not allowed by default."""
     authorization = run(tmp_path, USERS, '{deny, {user, "a"}, all, ["#"]}.')[2]["authorization"]
