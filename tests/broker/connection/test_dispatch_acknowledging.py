@@ -114,7 +114,7 @@ def test_too_much_past_max_awaiting_rel(start: Start, version: int) -> None:
             assert isinstance(last, Disconnect)
             assert last.reason_code == reason_codes.QUOTA_EXCEEDED
         why = "QoS 2 PUBLISHes past session.max_awaiting_rel, 1, use up session.producer_window_size, 1024 bytes"
-        broker.wait_for_output(lambda lines: sum(why in line and "greedy" in line for line in lines) == 1, why)
+        broker.wait_for_output(lambda lines: sum(why in line and "client_refused" in line for line in lines) == 1, why)
 
 
 def test_parked_past_the_end(start: Start) -> None:
