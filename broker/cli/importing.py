@@ -51,7 +51,7 @@ def import_mosquitto(
         paths = mosquitto.Paths(tuple(map(mosquitto.mapping, moved)))
         lines, findings = mosquitto.read(source, paths)
         users = output.with_name(f"{output.stem}-users")
-        journal = _journal(lines, output)
+        journal = _journal(lines, output, paths)
         translated = mosquitto.translate(lines, findings, users.absolute(), journal, paths)
     except (OSError, ValueError) as error:
         refuse(str(error) if str(source) in str(error) else f"{source}: {error}")
@@ -141,11 +141,13 @@ def _may_write(output: Path, force: bool) -> None:
         refuse(f"{output} exists: name another file by --output, or replace it by --force")
 
 
-def _journal(lines: Sequence[imported.Line], output: Path) -> Path:
+def _journal(lines: Sequence[imported.Line], output: Path, paths: mosquitto.Paths) -> Path:
     """Where the journal is to be: not among Mosquitto's own files."""
-    locations = [line.value for line in lines if line.name == "persistence_location"]
-    if locations and Path(locations[-1]).is_absolute():
-        return Path(locations[-1]).parent / "sluice" / "journal"
+    locations = [line for line in lines if line.name == "persistence_location"]
+    if locations and Path(locations[-1].value).is_absolute():
+        beside = Path(paths.of(locations[-1])).parent
+        if is_there(beside):  # else it is in a container
+            return beside / "sluice" / "journal"
     return output.absolute().parent / "journal"
 
 

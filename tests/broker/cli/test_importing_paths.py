@@ -74,3 +74,17 @@ def test_database_that_is_passed_over(tmp_path: Path, place: str) -> None:
     (tmp_path / "mosquitto.conf").write_text(f"listener 1883\nallow_anonymous true\n{location}")
     status, out, _ = import_from(tmp_path, "-o", tmp_path / "sluice.yaml")
     assert (status, f"{tmp_path / place} is passed over: persistence is off" in out) == (0, True)
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_journal_of_a_container(tmp_path: Path, found: bool) -> None:
+    """The journal is beside the folder that persistence_location stands for, else beside the result."""
+    (tmp_path / "config").mkdir()
+    if found:
+        (tmp_path / "data").mkdir()
+    file, output = tmp_path / "config" / "mosquitto.conf", tmp_path / "sluice.yaml"
+    file.write_text("listener 1883\nallow_anonymous true\npersistence true\npersistence_location /mosquitto/data/\n")
+    status, out, _ = import_from(file, "-o", output)
+    assert (status, "data/mosquitto.db: there is no such file" in out) == (0, True)
+    journal = tmp_path / "sluice" / "journal" if found else tmp_path / "journal"
+    assert yaml.safe_load(output.read_text())["persistence"]["directory"] == str(journal)
