@@ -199,6 +199,9 @@ class Sessions:
             self._keep_ended(session, now)
         self.clients.remove(client)
         self.quotas.leave(client)
+        # Timers may hold the session for another HORIZON, and its client may begin and end many of them.
+        session.subscriptions = None
+        session.client_id = ""
 
     def _keep_ended(self, session: Session, now: int) -> None:
         """Keep its last row for the next export, if there is room."""

@@ -80,19 +80,24 @@ class WillTimer(Timer):
     def __init__(self, wills: Wills, client: Client, publish: Publish) -> None:
         self._wills = wills
         self.client = client
-        self.publish = publish
+        self.publish: Publish | None = publish
 
     def wanted(self) -> bool:
         """False if the client has connected again [MQTT-3.1.3-9], or the session has ended and published the will."""
         return self.client.will is self
 
+    def let_go(self) -> None:
+        """The client has connected again."""
+        self.publish = None
+
     def due(self, now: int) -> None:
         """Publish the will."""
-        if self.wanted():
+        publish, self.publish = self.publish, None
+        if self.wanted() and publish is not None:
             self.client.will = None
             if self.client.kept is not None:
                 self.client.kept.will_published()
-            self._wills.publish(self.client, self.publish, now)
+            self._wills.publish(self.client, publish, now)
 
 
 def will_publish(will: Will) -> Publish:

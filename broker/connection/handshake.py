@@ -303,7 +303,9 @@ class Handshake:
                 client = self._clients.get(client_id)
         if client is not None:
             if not clean_start and client.belongs_to(identity):
-                client.will = None  # [MQTT-3.1.3-9]: reconnected before the delay was over
+                if client.will is not None:  # [MQTT-3.1.3-9]: reconnected before the delay was over
+                    client.will.let_go()
+                    client.will = None
                 return client, True
             self._sessions.end(client, now)
         return self._sessions.new(client_id, now), False

@@ -32,6 +32,9 @@ class Timer:
         """Whether the timer is still needed."""
         return True
 
+    def let_go(self) -> None:
+        """It is not wanted any more: release what it holds, because it may be in the wheel for another HORIZON."""
+
     def due(self, now: int) -> None:
         """Called when `at` has passed. To wait again, add the timer to the wheel again."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC

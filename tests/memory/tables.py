@@ -15,6 +15,7 @@ OF_STRANGERS: Final = {
 """What anybody can fill who may connect."""
 
 OF_CLIENTS: Final = {
+    "an ended session": 16 * KIBIBYTE,
     "rows of ended sessions": 32 * MEBIBYTE,
     "subscriptions and wills": 0,
     "decisions of rules": 128 * KIBIBYTE,

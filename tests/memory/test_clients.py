@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from broker.auth.permissions import EVERYTHING, QOS_RETAIN, BoundRule, Permissions, Who
 from broker.connection.publishing import ReceivedAliases
 from broker.routing.router import Router
@@ -34,6 +36,33 @@ LONG_IDS: Final[dict[str, Any]] = {"max_clientid_len": 65_535}
 def topic(number: int, size: int = LONG) -> bytes:
     """A topic of so many bytes, another one for each number."""
     return f"{number}/".encode().ljust(size, b"x")
+
+
+def live(local: LocalBroker, name: str, again: bool) -> None:
+    """A kept session with a will, subscriptions and what waits for it; a clean start ends it, unless it goes on."""
+    number = name[:3].encode()
+    client = local.client()
+    kept: Properties = {props.SESSION_EXPIRY_INTERVAL: 3_600}
+    will = Will(b"will", bytes(LONG), properties={props.WILL_DELAY_INTERVAL: 3_000})
+    client.send(Connect(name, False, 100, will=will, properties=kept, version=5))
+    if not again:
+        client.send(Subscribe(1, [Subscription(topic(int(number)).decode(), 1), Subscription("own", 1)]))
+        client.send(Publish(b"own", bytes(LONG), 1, packet_id=1), Publish(b"nobody", bytes(LONG), 2, packet_id=2))
+    client.drop()
+    if not again:
+        local.client().send(Connect(name, True, 100, version=5), Disconnect())
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_ended_session(again: bool) -> None:
+    """What a session held is given back when it ends, and its will when its client is back: not when timers come."""
+    count = 50
+    with LocalBroker(mqtt=LONG_IDS) as local:
+        live(local, "100".ljust(LONG, "x"), again)
+        with tracing() as traced:
+            for number in range(count):
+                live(local, (f"{101 + number}" if not again else "100").ljust(LONG, "x"), again)
+            assert traced.bytes() < count * OF_CLIENTS["an ended session"]
 
 
 def test_rows_of_ended_sessions(tmp_path: Path) -> None:
