@@ -11,7 +11,7 @@ from config.plugins import Plugin, check_names
 from config.postgres import Postgres
 from config.rule import Rule
 from config.tokens import Jwt
-from config.value_types import Count, FiniteCount, FiniteDuration, Model, TopicFilter, check_path
+from config.value_types import Count, FiniteCount, FiniteDuration, Model, Name, TopicFilter, check_path
 
 LEAST_ITERATIONS: Final = 4096
 """Fewer make guessing too cheap (RFC 7677, section 4)."""
@@ -21,9 +21,6 @@ MOST_ITERATIONS: Final = 10_000_000
 
 Key = Annotated[SecretStr, BeforeValidator(check_key)]
 """A key of a user, in base64. Both together are secret: they allow to impersonate the server and to test passwords."""
-
-
-RoleName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 class ScramUser(Model):
@@ -36,7 +33,7 @@ class ScramUser(Model):
     """How often the client hashes the password; sent to clients."""
     stored_key: Key
     server_key: Key
-    roles: list[RoleName] = Field(default_factory=list)
+    roles: list[Name] = Field(default_factory=list)
     """Roles of the user, for rules."""
 
 

@@ -5,6 +5,7 @@ from pathlib import Path as FilePath
 from typing import Any, Final
 
 from config.layers import Path
+from config.units import found
 
 MAX_BYTES: Final = 1024 * 1024
 """The largest PEM file that is read."""
@@ -39,7 +40,7 @@ def unreadable(names: Mapping[Path, str | None]) -> Iterator[tuple[Path, str]]:
 
 def is_irregular(path: FilePath) -> bool:
     """Whether it is neither a file nor a directory: to open a FIFO would wait for its writer."""
-    return path.exists() and not (path.is_file() or path.is_dir())
+    return is_there(path) and not (path.is_file() or path.is_dir())
 
 
 def is_there(path: FilePath) -> bool:
@@ -78,12 +79,12 @@ def _read(name: str) -> tuple[bytes, str]:
     """The start of a file, or why it cannot be read."""
     try:
         if is_irregular(FilePath(name)):
-            return b"", f"{name!r} is not a regular file"
+            return b"", f"{found(name)} is not a regular file"
         with FilePath(name).open("rb") as file:
             return file.read(MAX_BYTES), ""
     except FileNotFoundError:
-        return b"", f"there is no file {name!r}"
+        return b"", f"there is no file {found(name)}"
     except IsADirectoryError:
-        return b"", f"{name!r} is a directory: name the file in it"
+        return b"", f"{found(name)} is a directory: name the file in it"
     except (OSError, ValueError) as error:
-        return b"", f"{name!r} cannot be read: {getattr(error, 'strerror', None) or error}"
+        return b"", f"{found(name)} cannot be read: {getattr(error, 'strerror', None) or error}"

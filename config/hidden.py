@@ -31,7 +31,9 @@ def without_secrets(message: str, path: Path, values: Mapping[str, Any]) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool) or not _may_be_secret(path, str(value)):
         return message
     message = message.replace(f"found {found(value)}", f"found {HIDDEN}")
-    return message.replace(repr(value), HIDDEN) if isinstance(value, str) else message
+    if not isinstance(value, str):
+        return message
+    return message.replace(repr(value), HIDDEN).replace(found(value), HIDDEN)  # a long one is shortened
 
 
 def _at(path: Path, values: Mapping[str, Any]) -> object:

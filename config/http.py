@@ -1,12 +1,16 @@
 """The section `authentication.http`: a service of the operator's decides about logins."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
+from config.units import found
 from config.urls import refusal
 from config.value_types import FiniteCount, FiniteDuration, Model, check_path
+
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 
 MOST_REQUESTS: Final = 1_000
 MOST_CACHED: Final = 1_000_000
@@ -18,6 +22,12 @@ def _check_url(value: object) -> object:
     return value
 
 
+def _check_header(value: object) -> object:
+    if isinstance(value, str) and not _HEADER.fullmatch(value):
+        raise ValueError(f"found {found(value)}: write the name of a header, 1 to 64 of the characters A-Z a-z 0-9 -")
+    return value
+
+
 class Http(Model):
     """The service, and how it is asked."""
 
@@ -25,7 +35,7 @@ class Http(Model):
     """Where each login is sent, as JSON by POST."""
     cafile: Annotated[Path | None, BeforeValidator(check_path)] = None
     """The authorities that may have signed the service's certificate; None = those of this machine."""
-    header: str = Field(default="Authorization", pattern=r"^[A-Za-z0-9-]{1,64}$")
+    header: Annotated[str, BeforeValidator(_check_header)] = "Authorization"
     """The name of the header that tells the service who asks."""
     header_file: Annotated[Path | None, BeforeValidator(check_path)] = None
     """A file with the value of that header, which is secret; None = no such header."""

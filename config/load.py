@@ -225,4 +225,5 @@ def _sources(value: object, path: Path, raw: Layer) -> Iterator[tuple[str, str]]
         for index, item in enumerate(value):
             yield from _sources(item, (*path, index), raw)
     else:
-        yield dotted(path), str(raw.origins.get(path, DEFAULT))
+        whole = path[:-1] if path and isinstance(path[-1], int) else path  # one text may stand for a list of one
+        yield dotted(path), str(raw.origins.get(path, raw.origins.get(whole, DEFAULT)))

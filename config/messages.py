@@ -5,6 +5,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
+from config.expected import BOUNDS, KINDS, expected
 from config.layers import Layer, Path
 from config.schema import (
     ENV_PREFIX,
@@ -18,33 +19,14 @@ from config.schema import (
 )
 from config.units import found
 
-_BOUNDS = {
-    "greater_than": ("gt", "more than"),
-    "greater_than_equal": ("ge", "at least"),
-    "less_than": ("lt", "less than"),
-    "less_than_equal": ("le", "at most"),
-}
-_KINDS = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "finite_number": "a finite value",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "list_type": "a list",
-    "path_type": "a path",
-    "string_type": "text",
-}
-
 
 def explain(error: ErrorDetails, raw: Layer) -> str:
     """What is wrong with the value at the error's place, and what was expected."""
-    path, kind, context = error["loc"], error["type"], error.get("ctx", {})
+    path, kind = error["loc"], error["type"]
     if kind == "extra_forbidden":
         return _unknown(path, raw)
-    if kind == "missing":
-        return "is missing: write it"
-    if kind == "value_error":
-        return str(context["error"])  # raised by our own parsers, complete
+    if kind in {"missing", "value_error"}:
+        return expected(kind, error.get("ctx", {}))
     value = _raw_value(raw.values, path)
     shown = "something else" if isinstance(value, str | int | float) and holds_secrets(path) else found(value)
     return f"found {shown}: {_expected(error, raw)}"
@@ -57,15 +39,13 @@ def _expected(error: ErrorDetails, raw: Layer) -> str:
         return f"write {_choices(path)}"
     if kind == "too_short":
         return "write at least one, or leave the key out for the default"
-    if kind in _BOUNDS:
-        name, bound = _BOUNDS[kind]
+    if kind in BOUNDS:
+        name, bound = BOUNDS[kind]
         return f"write {bound} {written(path, context[name])}"
     if kind == "model_type":
         section = section_at(path)
         return f"write keys under it ({', '.join(section.model_fields) if section is not None else ''})"
-    if kind in _KINDS:
-        return f"write {_KINDS[kind]}{_as_json(path, raw)}"
-    return error["msg"]
+    return expected(kind, context) + (_as_json(path, raw) if kind in KINDS else "")
 
 
 def _unknown(path: Path, raw: Layer) -> str:

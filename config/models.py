@@ -37,6 +37,7 @@ from config.value_types import (
     check_directory,
     check_mode,
     check_template,
+    check_url_paths,
 )
 
 DEFAULT_BIND: Final = "127.0.0.1:1883"
@@ -52,8 +53,8 @@ def _host_name() -> str:
 class WebSocket(Model):
     """MQTT over WebSocket on one listener."""
 
-    path: Annotated[str, Field(pattern=r"^/[!-~]*$", max_length=1000)] = "/mqtt"
-    """The path of the URL."""
+    path: Annotated[list[str], BeforeValidator(check_url_paths)] = Field(default_factory=lambda: ["/mqtt"])
+    """The paths of the URL at which MQTT is; written as one text, or as a list of several."""
     origins: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
     """The origins that may connect, such as `https://example.com`, and clients without one; empty = any."""
 

@@ -22,6 +22,7 @@ COMMIT: Final = "commit"
 """Value of `persistence.sync` that has acknowledgements wait for the disk."""
 
 _TEMPLATE: Final = re.compile(r"\{(cn|dns|email|uri)\}")
+_URL_PATH: Final = re.compile(r"/[!-\"$->@-~]{0,999}", re.ASCII)
 _MODE: Final = re.compile(r"0?[0-7]{3}", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
@@ -99,6 +100,16 @@ def check_template(value: object) -> object:
     if value is not None and not (isinstance(value, str) and _TEMPLATE.search(value)):
         raise ValueError(f"found {units.found(value)}: write a text with {{cn}}, {{dns}}, {{email}} or {{uri}}")
     return value
+
+
+def check_url_paths(value: object) -> list[str]:
+    """Check paths of a URL: one, or a list of them."""
+    paths: list[object] = value if isinstance(value, list) else [value]
+    wrong = [path for path in paths if not (isinstance(path, str) and _URL_PATH.fullmatch(path))]
+    if wrong or not paths:
+        shown = units.found(wrong[0] if wrong else value)
+        raise ValueError(f"found {shown}: write the path of a URL such as /mqtt, or a list of paths such as [/mqtt, /]")
+    return [str(path) for path in paths]
 
 
 def check_directory(value: object) -> object:

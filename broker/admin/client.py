@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from broker.admin.socket import check_length, is_trusted, peer_uid
+from broker.admin.socket import check_length, check_private, is_trusted, peer_uid
 
 TIMEOUT: Final = 60.0
 """Seconds for each step. With very many sessions the broker pauses for a while between two walks."""
@@ -63,15 +63,44 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def find(places: Sequence[Path]) -> Path:
-    """The first of these paths that exists. Raises AdminError if none does."""
+    """The first of these paths that exists; standard error says so if the user has other brokers' sockets there.
+
+    Raises AdminError if none does, or if another user could have made it: also root, who may open all sockets, must not
+    ask whoever was first in a folder for all users.
+    """
     for path in places:
         if os.path.lexists(path):
+            _check_owner(path)
+            if others := _others(path, places):
+                several = f"{path} is asked; there are also {', '.join(map(str, others))}: --socket PATH names one"
+                sys.stderr.write(f"sluice: {several}\n")
             return path
     tried = " or ".join(map(str, places))
     raise AdminError(
         f"no broker has its admin socket at {tried}: is one running, as this user and with this node_name? "
         "--config FILE takes the path from a broker's configuration, --socket PATH names it"
     )
+
+
+def _check_owner(path: Path) -> None:
+    """Raise AdminError unless only this user could have made what is at this default path."""
+    try:
+        check_private(path.parent)
+    except OSError as error:
+        hint = "what answers there is not trusted; --socket PATH names a broker's socket, also one of another user"
+        raise AdminError(f"{error}; {hint}") from None
+
+
+def _others(path: Path, places: Sequence[Path]) -> list[Path]:
+    """Further sockets in the folders of these paths, as far as they are this user's."""
+    found: set[Path] = set()
+    for folder in {each.parent for each in places}:
+        try:
+            check_private(folder)
+            found |= {each for each in folder.glob("*.sock") if each.is_socket()}
+        except OSError:
+            pass  # there is none, or it is not this user's
+    return sorted(found - {path})
 
 
 def ask(

@@ -63,7 +63,10 @@ def open_socket(place: SocketPlace) -> OpenSocket:
     _make_private(folder)
     if not place.chosen:
         return listen(path, 0o600, BACKLOG)
-    _check_private(folder)
+    try:
+        check_private(folder)
+    except PermissionError as error:
+        raise PermissionError(f"{error}, or set admin.socket") from None
     with _alone_in(folder):
         return listen(path, 0o600, BACKLOG)
 
@@ -94,13 +97,16 @@ def _make_private(folder: Path) -> None:
         pass
 
 
-def _check_private(folder: Path) -> None:
-    """Refuse a directory in which another user could replace the socket; its parent may be writable by all users."""
+def check_private(folder: Path) -> None:
+    """Refuse a directory in which another user could have the socket; its parent may be writable by all users.
+
+    Raises OSError.
+    """
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(f"{folder} is {_kind(found.st_mode)}, not a directory: remove it")
     if found.st_uid != os.geteuid():
-        raise PermissionError(f"{folder} belongs to user {found.st_uid}, not to {os.geteuid()}: set admin.socket")
+        raise PermissionError(f"{folder} belongs to user {found.st_uid}, not to {os.geteuid()}: remove it")
     mode = stat.S_IMODE(found.st_mode)
     if mode & 0o077:
         raise PermissionError(f"{folder} is open to other users (mode {mode:04o}): chmod 700 {folder}")

@@ -28,7 +28,7 @@ def listeners(as_json: AsJson = False, socket: Socket = None, config_file: Confi
         host = each["host"] or ""
         place = each["path"] or f"{f'[{host}]' if ':' in host else host}:{each['port']}"
         kind = ["TLS"] * each["tls"]
-        kind += [f"WebSocket {each['websocket']}"] if each["websocket"] else []
+        kind += [f"WebSocket {', '.join(each['websocket'])}"] if each["websocket"] else []
         kind += ["PROXY protocol"] * each["proxy_protocol"]
         print("  ".join([each["name"], place, ", ".join(kind) or "plain"]))
 

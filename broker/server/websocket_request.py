@@ -1,5 +1,6 @@
 """The request that begins a WebSocket: it is read up to its end and answered."""
 
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final, final
@@ -13,6 +14,8 @@ from config.models import WebSocket
 
 MOST_REQUEST: Final = 16_384
 """Bytes of a request with all its headers; its lines stay in memory until its end."""
+
+_REQUEST_LINE: Final = re.compile(rb"([A-Z]{3,20}) [!-~]+ HTTP/1\.[01]\r?\n")
 
 _READ: Final = ("Connection", "Upgrade", "Origin")
 _READ_PREFIX: Final = "sec-websocket-"
@@ -28,6 +31,10 @@ class WebSocketRequest:
         self._protocol = protocol
         self._settings = settings
         self._refused = refused
+        self._line = b""
+        """What has come of the line that is not complete yet: of the first, or of a request that is not GET."""
+        self._method = b""
+        """The method of the request; empty until its first line is complete."""
         self.size = 0
         """Bytes that have come of it; 0 once it is answered."""
         self.answered = False
@@ -40,7 +47,7 @@ class WebSocketRequest:
 
         Line by line: `websockets` would parse frames behind a request that it may still refuse.
         """
-        if self.size == 0 and not data.startswith(b"G"):  # GET: the parser would wait for the end of a line
+        if self.size == 0 and not data[:1].isupper():  # no method of HTTP: the end of a line might never come
             self.failure = "not a WebSocket handshake"
             return b""
         protocol = self._protocol
@@ -51,8 +58,11 @@ class WebSocketRequest:
             if self.size > MOST_REQUEST:
                 self._refuse_size()
                 break
-            protocol.receive_data(data[start:end])
+            line = self._line_to_parse(data[start:end])
             start = end
+            if self.answered:
+                break
+            protocol.receive_data(line)
             for event in protocol.events_received():
                 if isinstance(event, Request):
                     self._answer(event)
@@ -64,11 +74,40 @@ class WebSocketRequest:
 
     # -- internal
 
+    def _line_to_parse(self, piece: bytes) -> bytes:
+        """What the parser gets of a piece of a line: the first line as a whole, nothing of requests that are not GET.
+
+        Such a request is answered at its end: by then a client that writes it in pieces has written all of it.
+        """
+        if self._method == b"GET":
+            return piece
+        line = self._line + piece
+        if not line.endswith(b"\n"):
+            self._line = line
+            return b""
+        self._line = b""
+        if not self._method:
+            found = _REQUEST_LINE.fullmatch(line)
+            self._method = found[1] if found is not None else b"GET"  # the parser says what is wrong
+            return line if self._method == b"GET" else b""
+        if not line.strip():
+            self._refuse_method()
+        return b""
+
+    def _refuse_method(self) -> None:
+        """Answer a request that is not GET, such as that of a health check."""
+        status = HTTPStatus.METHOD_NOT_ALLOWED
+        response = self._protocol.reject(status, "")
+        response.headers["Allow"] = "GET"
+        self._protocol.send_response(response)
+        self.failure = f"not a WebSocket handshake: {self._method.decode()}, answered with {status}"
+        self._end()
+
     def _answer(self, request: Request) -> None:
         """Answer the handshake."""
         protocol = self._protocol
-        if request.path.partition("?")[0] != self._settings.path:
-            response = protocol.reject(HTTPStatus.NOT_FOUND, f"MQTT is at {self._settings.path}\n")
+        if request.path.partition("?")[0] not in self._settings.path:
+            response = protocol.reject(HTTPStatus.NOT_FOUND, f"MQTT is at {' and '.join(self._settings.path)}\n")
         elif not _is_ascii(request):
             response = protocol.reject(HTTPStatus.BAD_REQUEST, "a header is not ASCII\n")
             protocol.handshake_exc = InvalidMessage("a header is not ASCII")
@@ -103,6 +142,7 @@ class WebSocketRequest:
     def _end(self) -> None:
         """Nothing of the request is needed any more."""
         self.answered = True
+        self._line = b""
         self.size = 0
         self._refused = _nobody
 

@@ -28,6 +28,7 @@ from broker.admin.dashboard.observer import Observer
 from broker.admin.dashboard.viewers import Viewers
 from broker.admin.links import Links
 from broker.admin.managed import Managed
+from config.expected import expected
 
 PREFIX: Final = "/api/v1"
 
@@ -114,7 +115,10 @@ class Api:
 async def _wrong(request: Request, error: Exception) -> JSONResponse:
     """Say what is wrong with a request, without what it held: that may be large, or not JSON."""
     assert isinstance(error, RequestValidationError)
-    found = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors()]
+    found = [
+        f"{'.'.join(map(str, each['loc'][1:]))}: {expected(each['type'], each.get('ctx', {}))}"
+        for each in error.errors()
+    ]
     detail = "; ".join(found)[:2000]
     audit: Audit | None = getattr(request.state, "audit", None)
     if audit is not None:

@@ -51,7 +51,7 @@ class ListenerInfo(BaseModel):
     port: int | None
     path: str | None = Field(description="Of a Unix socket.")
     tls: bool
-    websocket: str | None = Field(description="The path of its URL; null = MQTT without WebSocket.")
+    websocket: list[str] | None = Field(description="The paths of its URL; null = MQTT without WebSocket.")
     proxy_protocol: bool
 
 

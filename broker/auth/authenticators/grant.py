@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from broker.auth.identity import SUPERUSER, Identity
+from config.expected import expected
 from config.quota import Quota
 from config.value_types import WRITTEN
 
@@ -102,4 +103,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def text(error: ValidationError) -> str:
     """What is wrong, without the values."""
     found = error.errors(include_url=False, include_input=False)
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc']))}: {expected(each['type'], each.get('ctx', {}))}" for each in found
+    )

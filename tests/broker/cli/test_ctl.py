@@ -134,6 +134,6 @@ def test_refusals(start: Start, tmp_path: Path) -> None:
     assert (status, out, err) == (1, "", f"sluice: {path}: there is no session 'nobody'\n")
     assert "the broker alone publishes under $SYS" in ctl("clear", "$SYS/#", "--socket", path)[2]
     assert "there is no address 'x'" in ctl("drain", "x", "--socket", path)[2]
-    assert "sort: Input should be" in ctl("list", "groups", "--sort", "x", "--socket", path)[2]
+    assert "sort: write '" in ctl("list", "groups", "--sort", "x", "--socket", path)[2]
     assert ctl("list", "groups", "--filter", "x", "--socket", path)[0] == 2
     assert "there is no such socket" in ctl("status", "--socket", tmp_path / "none")[2]

@@ -69,6 +69,40 @@ def test_refused_with_more_behind_it(broker: BrokerProcess, behind: bytes) -> No
 
 
 @pytest.mark.parametrize(
+    "request_line",
+    [b"HEAD / HTTP/1.1", b"HEAD /mqtt HTTP/1.1", b"OPTIONS * HTTP/1.0", b"POST /mqtt HTTP/1.1", b"DELETE /x HTTP/1.1"],
+)
+@pytest.mark.parametrize("size", [1, 1_000])
+def test_other_methods(broker: BrokerProcess, request_line: bytes, size: int) -> None:
+    """HEAD, OPTIONS, POST and others, as health checks and scripts send them, are answered with 405 and no body."""
+    data = request_line + b"\r\nHost: broker\r\nContent-Length: 3\r\n\r\n"
+    received = answer(broker.address("ws"), *(data[at : at + size] for at in range(0, len(data), size)))
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 405 ")
+    assert b"\r\nAllow: GET" in head
+    assert body == b""
+
+
+def test_other_method_with_upgrade(broker: BrokerProcess) -> None:
+    """A handshake by POST, with frames behind it, is no handshake; its large headers are bounded as those of GET."""
+    post = REQUEST.replace(b"GET ", b"POST ") + frame(Connect("x", True, version=5).encode(5))
+    assert answer(broker.address("ws"), post).startswith(b"HTTP/1.1 405 ")
+    assert answer(broker.address("ws"), b"POST / HTTP/1.1\r\nCookie: " + b"x" * 17_000).startswith(b"HTTP/1.1 431 ")
+
+
+def test_several_paths(start: Start) -> None:
+    """With several paths each is served, and others are told all of them."""
+    listener = {"name": "ws", "bind": "127.0.0.1:0", "websocket": {"path": ["/mqtt", "/"]}}
+    address = start(sections={"listeners": [listener]}).address("ws")
+    for path in (b"/mqtt", b"/", b"/?token=x"):
+        request = REQUEST.replace(b"/mqtt", path)
+        assert answer(address, request, until=b"\r\n\r\n").startswith(b"HTTP/1.1 101 ")
+    refused = answer(address, REQUEST.replace(b"/mqtt", b"/other"))
+    assert refused.startswith(b"HTTP/1.1 404 ")
+    assert refused.endswith(b"MQTT is at /mqtt and /\n")
+
+
+@pytest.mark.parametrize(
     "header", [b"Origin: https://\xff", b"Sec-WebSocket-Key: \xff", b"Connection: \xc3\xa9", b"upgrade: \xff"]
 )
 def test_header_that_is_not_ascii(broker: BrokerProcess, header: bytes) -> None:
