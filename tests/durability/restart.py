@@ -149,7 +149,7 @@ class Restart:
             try:
                 self._check_retained()
                 self._come_back(with_will=False)
-                self._local.pass_time(1)  # then wills without a delay are published
+                self._local.pass_time(9)  # then wills without a delay are published (FC-27)
                 self._come_back(with_will=True)
                 self._settle(self._missing)
                 self._probe()
