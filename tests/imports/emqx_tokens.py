@@ -84,7 +84,7 @@ def compare(own: Tokens, loaded: Config, told: str) -> None:
 def _sent() -> list[tuple[dict[str, Any], bytes]]:
     """Tokens with their claims."""
     made: list[tuple[dict[str, Any], bytes]] = []
-    for tenant, audience, rules in product(TENANTS, (None, "a"), RULES):
+    for tenant, audience, rules in (*product(TENANTS, (None,), RULES), ("a", "a", None)):
         claims: dict[str, Any] = {"sub": "ann", "iss": "a", "tenant": tenant, "aud": audience}
         claims = {name: value for name, value in claims.items() if value is not None}
         claims |= {} if rules is None else {rules: {}}
