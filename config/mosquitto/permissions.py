@@ -188,13 +188,16 @@ class Permissions:
             return
         rules: list[dict[str, object]] = []
         sources = []
+        file = self._root.section("authorization").get("acl_file")
+        hidden = [] if file is None else acl.look(Path(str(file))).hidden
+        everything = list(dict.fromkeys([*_EVERYTHING, *hidden]))
         for permit, listeners, users, source in (
             ("deny", denied, [], NOBODY_THERE),
             ("allow", named, ["*"], NAMED),
             ("allow", free, [], FREE),
         ):
             if listeners:
-                rules.append({"permit": permit, "topics": _EVERYTHING, "listeners": listeners})
+                rules.append({"permit": permit, "topics": everything, "listeners": listeners})
                 rules[-1] |= {"users": users} if users else {}
                 sources.append(source)
         if rules:

@@ -47,7 +47,7 @@ CLIENTS: Final = (
     Client("ann", "secret", common_name="client"),
     Client("ann", common_name="client"),
 )
-TOPICS: Final = ("a", "a/x", "b/x", "ann/x", "ben/x", "c1/x", "client/x", "dev-1/x", "$SYS/x")
+TOPICS: Final = ("a", "a/x", "b/x", "ann/x", "ben/x", "c1/x", "client/x", "dev-1/x", "$SYS/x", "$own/x")
 """Topics of the lines and clients here."""
 
 
@@ -76,7 +76,7 @@ class Files(NamedTuple):
 _BEHIND: Final = st.sampled_from(["", "", "", " # a comment", "  "])
 _FLAG: Final = st.sampled_from(["true"] * 6 + ["false"] * 3 + ["1", "0"])
 _PATH: Final = st.sampled_from(["{}"] * 8 + [CONTAINER + "{}"] * 2 + ["gone/{}"])
-_FILTER: Final = st.sampled_from(["a/#", "b/+", "#", "+/x", "a", "%c/#", "%u/#", "%u/x", "$SYS/#", "ann/#"])
+_FILTER: Final = st.sampled_from(["a/#", "b/+", "#", "+/x", "a", "%c/#", "%u/#", "%u/x", "$SYS/#", "$own/#", "ann/#"])
 _ACCESS: Final = st.sampled_from(["", "read ", "write ", "readwrite ", "readwrite ", "deny "])
 _ABOUT: Final = st.sampled_from(["ann", "ben", "client", "CN=client"])
 

@@ -105,6 +105,14 @@ def test_included_files(folder: Path, certificates: Certificates) -> None:
     assert result["allow_anonymous"] is False
 
 
+def test_topics_that_begin_with_dollar(folder: Path, certificates: Certificates) -> None:
+    """A listener where everything is denied is closed to topics of the ACL file that `#` does not match, too."""
+    (folder / "hidden").write_text("topic readwrite $own/x\nuser ann\ntopic read a/#\n")
+    text = "per_listener_settings true\nlistener 1885\npassword_file users\nacl_file hidden\nlistener 1884\n"
+    result = imported(folder, text, certificates)[2]
+    assert result["authorization"]["rules"] == [CLOSED[0] | {"topics": [*EVERYTHING, "$own/#"]}]
+
+
 @pytest.mark.parametrize(
     ("backends", "named"),
     [
