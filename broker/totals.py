@@ -138,50 +138,50 @@ class Sums:
         _merge(self.ack_qos1, counters.ack_qos1_buckets)
         _merge(self.ack_qos2, counters.ack_qos2_buckets)
 
-    def include(self, other: "Sums") -> None:
-        """Add other sums."""
-        _merge_drops(self.drops, other.drops)
-        _merge_drops(self.drops_away, other.drops_away)
-        self.received_qos0 += other.received_qos0
-        self.received_qos1 += other.received_qos1
-        self.received_qos2 += other.received_qos2
-        self.received_bytes += other.received_bytes
-        self.offered_qos0 += other.offered_qos0
-        self.offered_qos1 += other.offered_qos1
-        self.offered_qos2 += other.offered_qos2
-        self.sent_qos0 += other.sent_qos0
-        self.sent_qos1 += other.sent_qos1
-        self.sent_qos2 += other.sent_qos2
-        self.sent_bytes += other.sent_bytes
-        self.acknowledged_qos1 += other.acknowledged_qos1
-        self.acknowledged_qos2 += other.acknowledged_qos2
-        self.gated_congested += other.gated_congested
-        self.gated_window_full += other.gated_window_full
-        self.gated_mailbox_busy += other.gated_mailbox_busy
-        self.gated_backlog += other.gated_backlog
-        self.gated_rate += other.gated_rate
-        self.resent_publish += other.resent_publish
-        self.resent_pubrel += other.resent_pubrel
-        self.shared_returned += other.shared_returned
-        self.slow_consumer += other.slow_consumer
-        self.stalled_window += other.stalled_window
-        self.awaiting_rel_refused += other.awaiting_rel_refused
-        self.awaiting_rel_expired += other.awaiting_rel_expired
-        self.receive_maximum_exceeded += other.receive_maximum_exceeded
-        self.publish_refused += other.publish_refused
-        self.publish_parked += other.publish_parked
-        self.publish_paged += other.publish_paged
-        self.publish_discarded += other.publish_discarded
-        _include(self.wait_qos0, other.wait_qos0)
-        _include(self.wait_qos1, other.wait_qos1)
-        _include(self.wait_qos2, other.wait_qos2)
-        _include(self.ack_qos1, other.ack_qos1)
-        _include(self.ack_qos2, other.ack_qos2)
+    def include(self, other: "Sums", sign: int = 1) -> None:
+        """Add other sums; a `sign` of -1 takes them away."""
+        _merge_drops(self.drops, other.drops, sign)
+        _merge_drops(self.drops_away, other.drops_away, sign)
+        self.received_qos0 += sign * other.received_qos0
+        self.received_qos1 += sign * other.received_qos1
+        self.received_qos2 += sign * other.received_qos2
+        self.received_bytes += sign * other.received_bytes
+        self.offered_qos0 += sign * other.offered_qos0
+        self.offered_qos1 += sign * other.offered_qos1
+        self.offered_qos2 += sign * other.offered_qos2
+        self.sent_qos0 += sign * other.sent_qos0
+        self.sent_qos1 += sign * other.sent_qos1
+        self.sent_qos2 += sign * other.sent_qos2
+        self.sent_bytes += sign * other.sent_bytes
+        self.acknowledged_qos1 += sign * other.acknowledged_qos1
+        self.acknowledged_qos2 += sign * other.acknowledged_qos2
+        self.gated_congested += sign * other.gated_congested
+        self.gated_window_full += sign * other.gated_window_full
+        self.gated_mailbox_busy += sign * other.gated_mailbox_busy
+        self.gated_backlog += sign * other.gated_backlog
+        self.gated_rate += sign * other.gated_rate
+        self.resent_publish += sign * other.resent_publish
+        self.resent_pubrel += sign * other.resent_pubrel
+        self.shared_returned += sign * other.shared_returned
+        self.slow_consumer += sign * other.slow_consumer
+        self.stalled_window += sign * other.stalled_window
+        self.awaiting_rel_refused += sign * other.awaiting_rel_refused
+        self.awaiting_rel_expired += sign * other.awaiting_rel_expired
+        self.receive_maximum_exceeded += sign * other.receive_maximum_exceeded
+        self.publish_refused += sign * other.publish_refused
+        self.publish_parked += sign * other.publish_parked
+        self.publish_paged += sign * other.publish_paged
+        self.publish_discarded += sign * other.publish_discarded
+        _include(self.wait_qos0, other.wait_qos0, sign)
+        _include(self.wait_qos1, other.wait_qos1, sign)
+        _include(self.wait_qos2, other.wait_qos2, sign)
+        _include(self.ack_qos1, other.ack_qos1, sign)
+        _include(self.ack_qos2, other.ack_qos2, sign)
 
 
-def _merge_drops(into: dict[str, int], drops: dict[str, int]) -> None:
+def _merge_drops(into: dict[str, int], drops: dict[str, int], sign: int = 1) -> None:
     for name, count in drops.items():
-        into[name] = into.get(name, 0) + count
+        into[name] = into.get(name, 0) + sign * count
 
 
 def _merge(into: Distribution, histogram: Histogram | None) -> None:
@@ -189,10 +189,10 @@ def _merge(into: Distribution, histogram: Histogram | None) -> None:
         histogram.add_to(into)
 
 
-def _include(into: Distribution, counts: Distribution) -> None:
+def _include(into: Distribution, counts: Distribution, sign: int) -> None:
     for bucket, count in enumerate(counts):
         if count:
-            into[bucket] += count
+            into[bucket] += sign * count
 
 
 @final
@@ -246,13 +246,28 @@ class Totals:
 
     def add(self, listener: str, walk: int, counters: Counters) -> None:
         """Add counters that an export or the session's end takes; `walk`: the last walk that counted the session."""
-        # The sum of a walk that has counted it already has them.
+        sums = self._sums(listener, walk)
+        sums.add(counters)
+        sums.add_distributions(counters)
+
+    def move(self, listener: str, to: str, walk: int, counters: Counters) -> None:
+        """A session that still holds these counters has another listener: what they say stays with the one before.
+
+        Else a total of that listener would go down, which Prometheus takes for a restart of the broker.
+        """
+        self.add(listener, walk, counters)
+        held = Sums()
+        held.add(counters)
+        held.add_distributions(counters)
+        self._sums(to, walk).include(held, -1)
+
+    def _sums(self, listener: str, walk: int) -> Sums:
+        """Where to count for a session; `walk`: the last one that counted it, whose sum already has its counters."""
         into = self._taken_behind if walk == self._walk else self.taken
         sums = into.get(listener)
         if sums is None:
             sums = into[listener] = Sums()
-        sums.add(counters)
-        sums.add_distributions(counters)
+        return sums
 
     def begin_walk(self) -> int:
         """Begin a walk; returns its number, which the walk stores in each client that it counts. One walk at a time."""

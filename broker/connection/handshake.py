@@ -220,7 +220,6 @@ class Handshake:
         self._attach(connection, client, permissions)
         connection.will = packet.will
         session = client.session
-        session.listener = connection.listener
         if self._sessions.durable:
             commit = self._sessions.keep(client, version, _owner(connection, identity), packet.will)
             if commit:
@@ -258,12 +257,15 @@ class Handshake:
     def _attach(self, connection: "Connection", client: Client, permissions: Permissions | None) -> None:
         """The connection has a client, with these permissions."""
         connection.client = client
+        session = client.session
+        if session.listener and session.listener != connection.listener:
+            self._totals.move(session.listener, connection.listener, client.walk, session.counters)
+        session.listener = connection.listener
         if self._sessions.quotas.active:
             self._sessions.quotas.join(client)
         before = client.permissions
         client.permissions = permissions
         if self.authorizer is not None and permissions is not None:
-            session = client.session
             self.authorizer.attach(session.outbound, permissions, bool(session.subscriptions))
             if before is not None and not before.equals(permissions):
                 client.rights_changed = True

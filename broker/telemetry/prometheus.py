@@ -1,6 +1,7 @@
 """The metrics of /metrics: counted at scrape time, for the broker and each listener, never for each client.
 
-Names and units follow Prometheus's conventions. `listener` is that of a session's last connection.
+Names and units follow Prometheus's conventions. `listener` is that of a session's last connection: what
+is counted before the next one stays with it.
 """
 
 import asyncio

@@ -20,6 +20,7 @@ from tests.broker.conftest import Start
 from tests.support.broker.admin import Unix, request
 from tests.support.broker.collecting import collect
 from tests.support.broker.events import wait_for_event
+from tests.support.brokers import Listener
 from tests.support.process import BrokerProcess
 from tests.support.session.buckets import bucket_of
 from tests.support.waiting import wait_until
@@ -156,6 +157,35 @@ def test_counts(broker: BrokerProcess, path: Path) -> None:
     assert after.value("sluice_deliveries_sent_total", listener="tcp", qos=1) == 2
     ended: Any = {"listener": "tcp", "reason": "session_ended", "qos": 1}
     assert after.value("sluice_deliveries_dropped_total", connected="false", **ended) == 1
+
+
+def test_a_client_that_comes_by_another_listener(start: Start, tmp_path: Path) -> None:
+    """What was counted for one listener stays there: a counter that goes down looks like a restart."""
+    listeners = (Listener(), Listener("other"))
+    session: Any = {"max_mqueue_len": 3, "overflow_patience": 0}
+    broker = start(listeners, sections={"admin": {"socket": "a.sock"}, "session": session})
+    wait_for_event(broker, "admin_socket")
+    path = tmp_path / "a.sock"
+    dropped: Any = {"name": "sluice_deliveries_dropped_total", "reason": "queue_full", "qos": 1, "connected": "false"}
+
+    def totals() -> list[float]:
+        metrics = Metrics(path)
+        sent = [metrics.value("sluice_deliveries_sent_total", listener=name, qos=1) for name in ("tcp", "other")]
+        return [*sent, *(metrics.value(listener=name, **dropped) for name in ("tcp", "other"))]
+
+    with connected(broker.address(), 4, client_id="kept", clean_start=False) as kept:
+        kept.subscribe("t", qos=1)
+    with connected(broker.address(), 5) as sender:
+        for _ in range(5):
+            sender.publish("t", b"x", 1)
+        wait_until(lambda: totals() == [0, 0, 2, 0], "two are dropped")
+        with connected(broker.address("other"), 4, client_id="kept", clean_start=False) as kept:
+            for _ in range(3):
+                kept.receive_message()
+            wait_until(lambda: totals() == [0, 3, 2, 0], "all is where it was counted")
+        with connected(broker.address(), 4, client_id="kept", clean_start=False):
+            for _ in range(3):  # one may have begun before the client came back
+                assert totals() == [0, 3, 2, 0]
 
 
 def test_no_series_for_clients(broker: BrokerProcess, path: Path) -> None:
