@@ -13,6 +13,10 @@ _NETWORK: Final = 8
 """Bytes of an IPv6 address that name the network. One subscriber line has all addresses of a /64."""
 
 
+MOST_BUCKETS: Final = 50_000
+"""Buckets of one second; past that those of the second before are forgotten, whose addresses have new ones."""
+
+
 @final
 class ConnectionRate:
     """Admits `rate` clients a second from each IP address; after a second without any, that many at once.
@@ -37,6 +41,8 @@ class ConnectionRate:
             self._earlier = self._full_at if now - self._since < 2 * SECOND else {}
             self._full_at = {}
             self._since = now
+        elif len(self._full_at) >= MOST_BUCKETS:
+            self._earlier, self._full_at = self._full_at, {}
         key = network(address)
         full_at = max(self._full_at.get(key, self._earlier.get(key, 0)), now)
         allowed = full_at + self._refill - now <= SECOND

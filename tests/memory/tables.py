@@ -11,6 +11,9 @@ OF_STRANGERS: Final = {
     "failed logins": 8 * MEBIBYTE,
     "logins that have succeeded": 32 * MEBIBYTE,
     "take-overs that are logged": MEBIBYTE,
+    "rates of connections": 16 * MEBIBYTE,
+    "lines of the log that are counted": MEBIBYTE,
+    "users at a limit that are logged": MEBIBYTE,
 }
 """What anybody can fill who may connect."""
 

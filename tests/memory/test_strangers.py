@@ -7,6 +7,7 @@ import pytest
 from broker.auth.authenticators.authenticator import Login
 from broker.auth.authenticators.failures import MOST_KEYS
 from broker.auth.authenticators.guard import MOST_KNOWN, Guard
+from broker.connection.connection_rate import MOST_BUCKETS, ConnectionRate
 from broker.connection.newcomers import MOST_HELD
 from broker.runtime.clock import SECOND
 from protocol.connect import Connect, Will
@@ -85,6 +86,17 @@ def test_connections_without_a_session() -> None:
         assert 0 < sum(gone) < len(gone)
         assert gone == sorted(gone, reverse=True)
         assert not honest.gone  # older than all of them, and small
+
+
+def test_rates_of_connections() -> None:
+    """However many addresses connect within a second, the rates of 100,000 at most are known; each is limited still."""
+    rates = ConnectionRate(1)
+    with tracing() as traced:
+        for number in range(2 * MOST_BUCKETS + 1_000):
+            assert rates.admit(f"2001:db8:{number >> 16:x}:{number & 0xFFFF:x}::1", 0)
+        assert not rates.admit(f"2001:db8:{number >> 16:x}:{number & 0xFFFF:x}::1", 0)
+        assert len(rates) <= 2 * MOST_BUCKETS
+        assert traced.bytes() < OF_STRANGERS["rates of connections"]
 
 
 def test_failed_logins() -> None:
