@@ -11,7 +11,8 @@ pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[1]
 NOT_SENT = {"SUCCESS", "NORMAL_DISCONNECTION", "CONTINUE_AUTHENTICATION", "RE_AUTHENTICATE", "BANNED"}
-"""No refusals, or (0x8A) not used by the broker."""
+NOT_SENT |= {"DISCONNECT_WITH_WILL_MESSAGE"}
+"""No refusals, (0x8A) not used by the broker, or (0x04) what only clients send."""
 
 
 def test_reason_codes() -> None:

@@ -156,6 +156,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Jwt, "roles_claim", ["", 5]),
     (Jwt, "issuer", ["", 5]),
     (Jwt, "audience", ["", 5, ["a"]]),
+    (Jwt, "claims", [None, 5, [], {"a": 5}]),
     (Jwt, "leeway", [None, "infinity", -1]),
     (Tls, "require_client_certificate", ["maybe", None, 2]),
     (Tls, "ciphers", ["", "nonsense", "RC4", "ALL", "ECDHE+AESGCM:TLS_AES_128_GCM_SHA256", 5, []]),
