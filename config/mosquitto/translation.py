@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from config.files import is_there
 from config.imported.draft import Finding, Line, Section, told
 from config.mosquitto import options, plugins, values
 from config.mosquitto.listener import MORE_AUTHORITIES, NO_HTTP, Listener, Security
@@ -20,6 +21,7 @@ _PLUGIN_OPTIONS: Final = ("plugin_opt_", "auth_opt_")
 _TAB: Final = ": only spaces separate it from its value, not tabs"
 _PLUGIN_OPTION: Final = "it is for the plugin"
 _NOT_OPENED: Final = "it is about Mosquitto's default listener, which is not opened"
+_LISTENER_OUT: Final = "The listener is left out"
 _LEFT_OUT: Final = "it is about a listener that is left out"
 _RESIDENT: Final = (
     "memory_watermark is about the resident memory of the process, of which Sluice itself needs some 70 MiB, and more "
@@ -303,7 +305,7 @@ class _Translation:
 
     def _is_served(self, listener: Listener) -> bool:
         """Whether we open a listener too; if not, its lines are findings."""
-        unserved = listener.unserved
+        unserved = listener.unserved or _missing(listener, self._paths)
         if unserved is None:
             return True
         line, why = unserved
@@ -380,3 +382,14 @@ def _security(listener: Listener, common: Security, per_listener: bool) -> Secur
     if per_listener:
         return Security(own.lines, own.guards + common.guards)
     return Security(common.lines | own.lines, common.guards)
+
+
+def _missing(listener: Listener, paths: Paths) -> tuple[Line, str] | None:
+    """A line that names a file that is not there, which Mosquitto would read and Sluice would not."""
+    if listener.by_certificate or not {"certfile", "keyfile"} <= listener.lines.keys():
+        return None
+    for option in ("cafile", "crlfile"):
+        line = listener.lines.get(option)
+        if line is not None and not is_there(Path(paths.of(line))):
+            return line, f"there is no file {paths.of(line)!r}, without which Mosquitto does not start. {_LISTENER_OUT}"
+    return None

@@ -118,6 +118,7 @@ GUARDED: Final = {
         ["capath"],
     ),
     "more authorities": (f"{_OPEN}\n{_TLS}\nrequire_certificate true\ncapath FOLDER", ["capath"]),
+    "cafile that is not there": (f"{_OPEN}\nlistener OTHER\n{_TLS.replace('ca.pem', 'ca.pem # all')}", ["cafile"]),
     "certificate without key": (f"{_OPEN}\nlistener OTHER\ncertfile FOLDER/server.pem", ["certfile"]),
     "names without certificates": (f"{_OPEN}\n{_TLS}\nuse_identity_as_username true", ["use_identity_as_username"]),
     "interface": (f"{_OPEN}\nlistener OTHER\nbind_interface none0", ["bind_interface"]),
