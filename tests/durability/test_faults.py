@@ -98,6 +98,13 @@ def test_a_file_system_that_fills(tmp_path: Path, small_disk: Path) -> None:
         assert sizes[1:] in ([SIZE] * count + [len(b"the last one")] for count in (acknowledged, acknowledged + 1))
 
 
+def test_a_disk_that_is_smaller_than_the_reserve(tmp_path: Path, small_disk: Path) -> None:
+    """FC-29: the start says that there is too little room, how much there is, and how much is needed."""
+    with start_sluice(tmp_path, sections=_journal(small_disk)) as broker:
+        wait_until(lambda: "journal_full" in broker.stderr, "journal_full")
+        assert "until the disk has room: 1 MiB are free, and 48 MiB are needed" in broker.stderr
+
+
 def test_what_frees_space_goes_on(tmp_path: Path, small_disk: Path) -> None:
     """While the disk is full, a client gets what waits for it; that frees room in the journal itself."""
     sections = {"persistence": {"directory": str(small_disk / "journal")}}
