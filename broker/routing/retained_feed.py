@@ -64,9 +64,11 @@ class RetainedFeed(Source):
         """Deliver the retained messages of `subscriptions`. Returns True if the session has to pull some later."""
         wanted = self._wanted
         for subscription in subscriptions:
-            wanted.pop(subscription.topic_filter, None)
-            wanted[subscription.topic_filter] = subscription
-            self._resumed.pop(subscription.topic_filter, None)
+            topic_filter = subscription.topic_filter
+            wanted.pop(topic_filter, None)
+            self._resumed.pop(topic_filter, None)
+            if self._may_match(topic_filter):
+                wanted[topic_filter] = subscription
         if not self._pulled_later:
             self._begin(now)
             if not self._wanted and self._position >= len(self._found) and self._next is None:
@@ -76,6 +78,12 @@ class RetainedFeed(Source):
         if self._kept is not None:
             self._owe(self._kept, subscriptions)
         return True
+
+    def _may_match(self, topic_filter: str) -> bool:
+        """Whether there may be messages: a filter without wildcards is a topic, and has one or none."""
+        if "+" in topic_filter or "#" in topic_filter:
+            return True
+        return self._retained.get(topic_filter.encode()) is not None
 
     def _owe(self, kept: KeptSession, subscriptions: list[Subscription]) -> None:
         """FC-27: SUBACK promises what is not sent yet: it waits for the disk."""
