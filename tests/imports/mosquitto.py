@@ -193,16 +193,10 @@ def _hash(password: str) -> str:
 # -- what the result permits
 
 
-class _Transport(asyncio.Transport):
-    """A connection that has shown a certificate."""
-
-    def __init__(self, common_name: str | None) -> None:
-        super().__init__({"ssl_object": self} if common_name else {})
-        self._name = common_name
-
-    def getpeercert(self) -> dict[str, Any]:
-        """What an SSLObject says."""
-        return {"subject": ((("commonName", self._name),),)}
+def _transport(common_name: str | None) -> asyncio.Transport:
+    """A connection; with a name it has shown a certificate."""
+    shown = {"subject": ((("commonName", common_name),),)}
+    return asyncio.Transport({"peercert": shown} if common_name else {})
 
 
 class Result:
@@ -241,7 +235,7 @@ class Result:
         tls = listener.tls
         if tls is not None and tls.require_client_certificate and client.common_name is None:
             raise MQTTError(0, "no certificate")
-        transport = _Transport(client.common_name if tls is not None and tls.cafile is not None else None)
+        transport = _transport(client.common_name if tls is not None and tls.cafile is not None else None)
         password = None if client.password is None else client.password.encode()
         connect = Connect(client.client_id, True, username=client.user, password=password, version=5)
         identity = self._access.certified(connect, listener.name, transport, None)
