@@ -189,15 +189,17 @@ class _Reader:
         if kind not in ("all", "publish", "subscribe") or not isinstance(options, list):
             return self._every_action()
         rule: Rule = {} if kind == "all" else {"action": str(kind)}
+        retain = ""
         for option in options:
             name, value = option if isinstance(option, tuple) and len(option) == 2 else ("", None)
             if name == "qos":
                 rule["qos"] = rule.get("qos", []) + (value if isinstance(value, list) else [value])
             elif name == "retain" and value in ("true", "false", "all"):
-                if value != "all" and kind != "subscribe":
-                    rule.setdefault("retain", value == "true")
+                retain = retain or str(value)  # the first one counts
             else:
                 return self._every_action()
+        if retain in ("true", "false") and kind != "subscribe":
+            rule["retain"] = retain == "true"
         if not all(each in _QOS for each in rule.get("qos", [])):
             return self._every_action()
         return None if rule.get("qos") == [] else rule

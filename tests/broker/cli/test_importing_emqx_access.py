@@ -87,6 +87,7 @@ def test_sources_that_are_not_taken_over(tmp_path: Path, kind: str) -> None:
         ('{allow, {\'or\', [{user, "a"}, {zone, "z"}]}, publish, ["a"]}.', {"topics": ["a"], "users": ["a"]}),
         ('{allow, {ipaddr, "10.1.2.3/8"}, publish, ["a"]}.', {"topics": ["a"], "addresses": ["10.0.0.0/8"]}),
         ('{allow, all, {publish, [{qos, 0}, {qos, 1}]}, ["a"]}.', {"topics": ["a"], "qos": [0, 1]}),
+        ('{deny, all, {publish, [{retain, all}, {retain, true}]}, ["a"]}.', {"topics": ["a"]}),
         ('{allow, all, publish, ["a/%c"]}.', {"topics": ["a/%c"]}),
         ('{allow, all, publish, ["a/{username}"]}.', None),
         ('{allow, all, {publish, [{qos, []}]}, ["a"]}.', None),
