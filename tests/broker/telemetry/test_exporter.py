@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker import sessions
+from broker.telemetry import exporter
 from broker.telemetry.collector import Rows
 from broker.telemetry.exporter import SLICE
 from protocol import properties as props
@@ -19,6 +20,7 @@ from protocol.publish import Publish
 from tests.broker.conftest import Start
 from tests.support.broker.exporting import Bench, send
 from tests.support.broker.metrics import check_books, metrics_files, of_client, read_rows
+from tests.support.waiting import until
 from tests.support.wire import connected
 
 KEPT: Properties = {props.SESSION_EXPIRY_INTERVAL: 1000}
@@ -200,6 +202,19 @@ def test_session_that_ends_during_the_export(bench: Bench) -> None:
     check_books(rows)
     assert [row["ended"] for row in of_client(rows, "client-000")] == [False, True]
     assert [row["ended"] for row in of_client(rows, f"client-{3 * SLICE - 1}")] == [True]
+
+
+@pytest.mark.once
+def test_many_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the rows of ended sessions take much memory, the export does not wait for the end of its interval."""
+    monkeypatch.setattr(sessions, "ENOUGH_ENDED", 2_000)
+    monkeypatch.setattr(exporter, "LEAST_PAUSE", 0.01)
+    bench.local.run(bench.exporter.start)
+    for number in range(2):
+        bench.client(f"c{number}").drop()
+    bench.local.complete(until(lambda: bench.exporter.writer.written == 1))
+    bench.local.complete(bench.exporter.stop())
+    assert {row["client_id"] for row in bench.rows() if row["ended"]} == {"c0", "c1"}
 
 
 @pytest.mark.once
