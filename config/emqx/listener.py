@@ -48,11 +48,13 @@ class Listener:
 
     @property
     def off(self) -> bool:
-        """Whether EMQX does not open it."""
+        """Whether EMQX does not open it; a single value in place of settings is none of a listener."""
         said = (self.take(name) for name in ("enable", "enabled"))
         bind = self.settings.get("bind")
-        return any(each is not None and not values.boolean(each.found) for each in said) or (
-            bind is not None and bind.value == "0"
+        return (
+            "" in self.settings
+            or any(each is not None and not values.boolean(each.found) for each in said)
+            or (bind is not None and bind.value == "0")
         )
 
     def take(self, name: str) -> Setting | None:

@@ -50,7 +50,8 @@ LEVELS: Final = {
 }
 """Our level for each `log.console.level`."""
 
-NEUTRAL: Final = {
+NEUTRAL: Final[dict[str, object]] = {
+    "authentication": [],
     "mqtt.exclusive_subscription": False,
     "mqtt.ignore_loop_deliver": False,
     "mqtt.upgrade_qos": False,

@@ -18,10 +18,13 @@ INCLUDE: Final = "include"
 
 _OF_EMQX_4: Final = re.compile(
     rb"^[ \t]*(allow_anonymous|acl_nomatch|acl_deny_action|acl_file|enable_acl_cache|auth\.[\w.]+|plugins\.etc_dir"
-    rb"|listener\.(?:tcp|ssl|ws|wss|udp|dtls|quic)\.[\w.]+|zone\.[\w.]+|modules\.loaded_file)[ \t]*=",
+    rb"|listener\.(?:tcp|ssl|ws|wss|udp|dtls|quic)\.[\w.]+|zone\.[\w.]+|modules\.loaded_file)[ \t]*[=:]",
     re.MULTILINE,
 )
 """Settings that no file of EMQX 5 has; those had braces, and `listeners`, `zones`, `authentication`."""
+
+_ADDED: Final = re.compile(rb'^(?:[^#"\n]|"[^"\n]*")*\+=', re.MULTILINE)
+"""What is added to a list, of which the library keeps nothing else."""
 
 MAX_BYTES: Final = 1024 * 1024
 """The largest file that is read."""
@@ -123,6 +126,9 @@ def _parsed(file: Path) -> tuple[Mapping[str, Any], Mapping[str, str]]:
             f"{file}:{line}: {old[1].decode()} is a setting of EMQX 4, whose files are not read: let EMQX 5 or 6 take "
             "them over first, or write sluice.yaml anew. Nothing is written"
         )
+    if added := _ADDED.search(data):
+        line = data.count(b"\n", 0, added.end()) + 1
+        raise ValueError(f"{file}:{line}: lists that are put together by += are not read: write the list at one place")
     try:
         with _files_only(file) as unread:
             tree = pyhocon.ConfigFactory.parse_string(data.decode(errors="replace"), basedir=str(file.parent))

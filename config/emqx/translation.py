@@ -20,6 +20,9 @@ _NO_DEFAULT: Final = (
 )
 _SUM: Final = "max_connections is one limit for all listeners together"
 _NOT_INCLUDED: Final = "what it sets, perhaps who may log in, is not taken over: make it readable"
+_OFF: Final = "the listener is off"
+_GONE: Final = ("marked_for_deletion", "")
+"""What EMQX's dashboard writes in place of a listener that was removed, and null."""
 _NOT_ALL: Final = "mqtt.max_connections is one limit for all listeners, and not each has one"
 
 
@@ -80,9 +83,9 @@ class _Translation:
         elif name in options.KEYS:
             key = options.KEYS[name]
             self._root.section(key.section).put(key.key, key.read(setting.found), setting)
-        elif first == "listeners" and len(setting.path) > 3:
+        elif first == "listeners" and len(setting.path) > 2:
             self._about_listener(setting)
-        elif first == "authentication":
+        elif first == "authentication" and setting.found != []:
             self._access.take(setting)
         elif first == "authorization" and len(setting.path) > 1 and self._authorization.take(setting):
             return
@@ -205,7 +208,8 @@ class _Translation:
                 self._root.remarks.append(_NO_DEFAULT.format(port=PORTS[kind], kind=kind))
         for listener in sorted(self._listeners.values(), key=lambda each: KINDS.index(each.kind)):
             if listener.off:
-                self._findings += [Finding(each, "the listener is off") for each in listener.settings.values()]
+                for name, each in listener.settings.items():
+                    self._findings.append(Finding(each, _OFF, wrong=not name and each.value not in _GONE))
             else:
                 served.append(listener)
         if not served:

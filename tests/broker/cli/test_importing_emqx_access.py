@@ -229,12 +229,43 @@ def test_lists_are_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "more",
+    [
+        "authentication { 2 { enable = false } }",
+        "authentication += { mechanism = jwt, enable = false }",
+        "authorization { sources { 1 { enable = false } } }",
+        'node.name = "a", authorization.sources += { type = file, path = "etc/acl.conf" }',
+    ],
+)
+def test_parts_of_lists(tmp_path: Path, more: str) -> None:
+    """What changes or adds a part of a list is named, and nothing is written: the library forgets the other parts."""
+    both = "authentication = [{ mechanism = password_based, backend = built_in_database }, { mechanism = jwt }]\n"
+    status, told, made = run(tmp_path, f"{both}authorization {{ sources = [{{ type = http }}] }}\n{more}")
+    assert (status, made, "write the list at one place" in told) == (2, {}, True)
+
+
+def test_no_authentication(tmp_path: Path) -> None:
+    """`authentication = []` is none, as the dashboard leaves it behind."""
+    status, told, made = run(tmp_path, "authentication = []")
+    assert (status, told, made["allow_anonymous"], "authentication" in made) == (0, "", True, False)
+
+
+@pytest.mark.parametrize(("value", "status"), [("marked_for_deletion", 0), ("null", 0), ("1883", 1)])
+def test_removed_listeners(tmp_path: Path, value: str, status: int) -> None:
+    """A default listener that the dashboard has removed is not opened."""
+    tcp = f'listeners.tcp {{ default = {value}, own.bind = "127.0.0.1:1883" }}'
+    found = run(tmp_path, f"{tcp}\nlisteners.ws.default = null")
+    assert (found[0], [each["bind"] for each in found[2]["listeners"]]) == (status, ["127.0.0.1:1883"])
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "allow_anonymous = false",
         "auth.user.1.username = admin",
         "listener.tcp.external = 0.0.0.0:1883",
         "zone.a.b = on",
+        "allow_anonymous : false",
     ],
 )
 def test_emqx_4(tmp_path: Path, line: str) -> None:
