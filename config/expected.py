@@ -49,7 +49,7 @@ def expected(kind: str, context: Mapping[str, Any]) -> str:
         name, bound = BOUNDS[kind]
         return f"write {bound} {context[name]}"
     if kind in {"literal_error", "enum"}:
-        return f"write {context['expected']}"
+        return "write " + str(context["expected"]).replace("'", "")
     if kind in {"too_long", "string_too_long"}:
         return f"write at most {context['max_length']}{' characters' if kind == 'string_too_long' else ''}"
     return f"write {KINDS[kind]}" if kind in KINDS else OTHER

@@ -38,6 +38,13 @@ def unreadable(names: Mapping[Path, str | None]) -> Iterator[tuple[Path, str]]:
             yield path, problem + (": `sluice user add --file FILE NAME` creates it" if missing else "")
 
 
+def no_directory(name: object) -> str:
+    """Why files cannot be made below this name: something else has it. Empty if nothing is in the way."""
+    if not isinstance(name, str | FilePath) or not is_there(FilePath(name)) or FilePath(name).is_dir():
+        return ""
+    return f"found {found(str(name))}, which is no directory: name another one, or move it away"
+
+
 def is_irregular(path: FilePath) -> bool:
     """Whether it is neither a file nor a directory: to open a FIFO would wait for its writer."""
     return is_there(path) and not (path.is_file() or path.is_dir())

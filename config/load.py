@@ -197,6 +197,9 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     wrong = [*files.broken(listeners, raw.values.get("admin"))]
     for path, message in [*wrong, *files.unreadable(partial.file_names(raw.values)), *plugins.missing(raw.values)]:
         yield _problem(path, message, raw)
+    metrics = raw.values.get("metrics")
+    if isinstance(metrics, dict) and (message := files.no_directory(metrics.get("directory"))):
+        yield _problem(("metrics", "directory"), message, raw)
     section = raw.values.get("authorization")
     name = section.get("rules_file") if isinstance(section, dict) else None
     if isinstance(name, str | FilePath) and str(name):

@@ -1,7 +1,7 @@
 """Turns validation errors into messages that say what was found and what was expected."""
 
 from collections.abc import Mapping
-from typing import Any, get_args, get_origin
+from typing import Any, get_origin
 
 from pydantic_core import ErrorDetails
 
@@ -35,8 +35,6 @@ def explain(error: ErrorDetails, raw: Layer) -> str:
 def _expected(error: ErrorDetails, raw: Layer) -> str:
     """What was expected instead of a value of the wrong kind or out of bounds."""
     path, kind, context = error["loc"], error["type"], error.get("ctx", {})
-    if kind == "literal_error":
-        return f"write {_choices(path)}"
     if kind == "too_short":
         return "write at least one, or leave the key out for the default"
     if kind in BOUNDS:
@@ -53,13 +51,6 @@ def _unknown(path: Path, raw: Layer) -> str:
     if origin is not None and origin.source.startswith(ENV_PREFIX):
         return f"unknown variable; {suggest_variable(origin.source)}"
     return f"unknown key; {suggest_key(path)}"
-
-
-def _choices(path: Path) -> str:
-    """The values of a field of literals: `console or json`."""
-    field = field_at(path)
-    names = [str(choice) for choice in get_args(field.annotation)] if field is not None else []
-    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _as_json(path: Path, raw: Layer) -> str:

@@ -3,6 +3,8 @@
 import time
 
 import config
+from broker.auth.authenticators import users_file
+from broker.auth.rule_files import mosquitto_acl
 from broker.server.certificate_dates import dates, unusable
 from config.mounts import ALONE, REPLACED, is_replaced, mounted_alone, mounted_from
 
@@ -16,6 +18,24 @@ def certificate_dates(loaded: config.Loaded) -> tuple[list[config.Problem], list
     """Certificates that are not valid now, and warnings of those that expire soon."""
     wrong, soon = dates(loaded.config, time.time())
     return [_problem(loaded, *each) for each in wrong.items()], [f"{key}: {why}" for key, why in soon.items()]
+
+
+def access_files(loaded: config.Loaded) -> tuple[list[config.Problem], list[str]]:
+    """What keeps an ACL file from use, and warnings of lines of a password file that it leaves out."""
+    problems, warnings = [], []
+    acl_file, password_file = loaded.config.authorization.acl_file, loaded.config.authentication.password_file
+    if acl_file is not None:
+        try:
+            mosquitto_acl.read(acl_file)
+        except ValueError as error:
+            problems.append(_problem(loaded, mosquitto_acl.KEY, f"{acl_file}: {error}"))
+    if password_file is not None:
+        contents = users_file.read(password_file)
+        mistakes = [str(each) for each in contents.mistakes]
+        if not contents.users:
+            mistakes.append("it has no users: all logins by it are refused")
+        warnings = [f"authentication.password_file: {password_file}: {each}" for each in mistakes]
+    return problems, warnings
 
 
 def mounts(loaded: config.Loaded) -> tuple[list[config.Problem], list[str]]:

@@ -107,7 +107,7 @@ def show(loaded: config.Loaded) -> None:
 @config_app.command("check")
 def check(file: Annotated[Path, typer.Argument(help="YAML file to check.")]) -> None:
     """Report every mistake in a configuration file, with its key and what is expected."""
-    from broker.cli.checking import certificate_dates, mounts, unusable_tls
+    from broker.cli.checking import access_files, certificate_dates, mounts, unusable_tls
 
     problems = config.check(file)
     warnings: list[str] = []
@@ -115,8 +115,9 @@ def check(file: Annotated[Path, typer.Argument(help="YAML file to check.")]) -> 
         loaded = config.load(file, environ={})
         out_of_date, soon = certificate_dates(loaded)
         replaced, alone = mounts(loaded)
-        problems = [*unusable_tls(loaded), *out_of_date, *replaced]
-        warnings = [*soon, *alone, *filter(None, [config.too_low(loaded.config)])]
+        wrong, left_out = access_files(loaded)
+        problems = [*unusable_tls(loaded), *out_of_date, *replaced, *wrong]
+        warnings = [*soon, *alone, *left_out, *filter(None, [config.too_low(loaded.config)])]
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:

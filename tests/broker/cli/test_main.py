@@ -93,6 +93,30 @@ def test_check_finds_every_mistake(file: Path, tmp_path: Path) -> None:
     assert problems[2].startswith(f"{file}:4: log.level: ")
 
 
+@pytest.mark.parametrize(
+    ("key", "content", "status", "said"),
+    [
+        ("authorization: {acl_file: %s}", "allow everything\n", 2, "1: authorization.acl_file: %s: line 1: found "),
+        ("authorization: {acl_file: %s}", "topic read a/#\n", 0, ""),
+        ("metrics: {directory: %s}", "", 2, "1: metrics.directory: %.0s"),
+        ("authentication: {password_file: %s}", "", 0, " warning: authentication.password_file: %s: it has no users: "),
+        ("authentication: {password_file: %s}", "a:b\n", 0, " warning: authentication.password_file: %s: line 1: "),
+    ],
+)
+def test_check_of_other_files(tmp_path: Path, key: str, content: str, status: int, said: str) -> None:
+    """`config check` reads the ACL and password files, and refuses a file where a directory has to be."""
+    file, other = tmp_path / "sluice.yaml", tmp_path / "other"
+    file.write_text(key % other)
+    other.write_text(content)
+    result = CliRunner().invoke(app, ["config", "check", str(file)])
+    assert result.exit_code == status, result.stderr
+    if said:
+        assert f"{file}:{said % other}" in result.stderr
+        assert ("which is no directory" in result.stderr) == ("metrics" in key)
+    else:
+        assert result.stderr == ""
+
+
 @pytest.mark.parametrize("command", [("config", "check"), ("config", "show", "-c"), ("run", "-c")])
 def test_missing_file(command: tuple[str, ...], tmp_path: Path) -> None:
     """A missing file is named; the status is 2."""
