@@ -13,8 +13,8 @@ from broker.server.tls_files import expires_soon, out_of_date, own_certificate, 
 from broker.server.x509 import Certificate
 from config.models import Config
 
-INTERVAL: Final = 60.0
-"""Seconds between two looks at the clock."""
+INTERVAL: Final = 1.0
+"""Seconds between two looks, as often as at the files: a new one may have expired."""
 
 
 class Shown(NamedTuple):

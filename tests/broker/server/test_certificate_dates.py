@@ -59,6 +59,16 @@ def test_start(start: Start, tmp_path: Path) -> None:
     assert len(events(broker, "certificate_expires")) == 1
 
 
+def test_renewed_by_one_that_has_expired(start: Start, tmp_path: Path) -> None:
+    """A certificate that is put in place of a good one, and has expired, is told as soon as it is read."""
+    file, ca = tmp_path / "own.pem", trustme.CA()
+    issue(file, ca, -DAY, 90 * DAY)
+    broker = start(sections={"listeners": [listener(file)]})
+    issue(file, ca, -2 * DAY, -DAY)
+    (error,) = wait_for_event(broker, "certificate_expires")
+    assert (error["level"], error["listener"], error["file"]) == ("error", "mqtts", str(file))
+
+
 @pytest.mark.parametrize(
     ("begin", "end", "status", "said"),
     [
