@@ -21,7 +21,7 @@ def certificate_dates(loaded: config.Loaded) -> tuple[list[config.Problem], list
 
 
 def access_files(loaded: config.Loaded) -> tuple[list[config.Problem], list[str]]:
-    """What keeps an ACL file from use, and warnings of lines of a password file that it leaves out."""
+    """Why an ACL file or keys of tokens cannot be used, and warnings of lines of a password file that are left out."""
     problems, warnings = [], []
     acl_file, password_file = loaded.config.authorization.acl_file, loaded.config.authentication.password_file
     if acl_file is not None:
@@ -29,6 +29,15 @@ def access_files(loaded: config.Loaded) -> tuple[list[config.Problem], list[str]
             mosquitto_acl.read(acl_file)
         except ValueError as error:
             problems.append(_problem(loaded, mosquitto_acl.KEY, f"{acl_file}: {error}"))
+    tokens = loaded.config.authentication.jwt
+    if tokens is not None:
+        from broker.auth.authenticators.token_keys import TokenKeys
+
+        key = f"authentication.jwt.{'key_file' if tokens.key_file is not None else 'jwks_file'}"
+        try:
+            TokenKeys(tokens)  # reads a file, and fetches nothing
+        except OSError as error:
+            problems.append(_problem(loaded, key, str(error).removeprefix(f"{key}: ")))
     if password_file is not None:
         contents = users_file.read(password_file)
         mistakes = [str(each) for each in contents.mistakes]

@@ -98,13 +98,20 @@ def test_check_finds_every_mistake(file: Path, tmp_path: Path) -> None:
     [
         ("authorization: {acl_file: %s}", "allow everything\n", 2, "1: authorization.acl_file: %s: line 1: found "),
         ("authorization: {acl_file: %s}", "topic read a/#\n", 0, ""),
+        (
+            "authentication: {jwt: {algorithms: [ES256], key_file: %s}}",
+            "-----BEGIN PRIVATE KEY-----",
+            2,
+            "1: authentication.jwt.key_file: %s: a private key; ",
+        ),
+        ("authentication: {jwt: {algorithms: [ES256], jwks_file: %s}}", "{", 2, "1: authentication.jwt.jwks_file: %s"),
         ("metrics: {directory: %s}", "", 2, "1: metrics.directory: %.0s"),
         ("authentication: {password_file: %s}", "", 0, " warning: authentication.password_file: %s: it has no users: "),
         ("authentication: {password_file: %s}", "a:b\n", 0, " warning: authentication.password_file: %s: line 1: "),
     ],
 )
 def test_check_of_other_files(tmp_path: Path, key: str, content: str, status: int, said: str) -> None:
-    """`config check` reads the ACL and password files, and refuses a file where a directory has to be."""
+    """`config check` reads ACL and password files and keys of tokens, and refuses a file in a directory's place."""
     file, other = tmp_path / "sluice.yaml", tmp_path / "other"
     file.write_text(key % other)
     other.write_text(content)
