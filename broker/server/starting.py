@@ -32,6 +32,7 @@ def introduction(config: Config, file: Path | None) -> dict[str, Any]:
         f"{len(own.rules)} in authorization.rules" if own.rules else "",
         *_named({"rules_file": own.rules_file, "acl_file": own.acl_file}),
         *(f"plugin {each.name}" for each in own.plugins),
+        "default: deny" if own.default == "deny" else "",
     ]
     return {
         "version": __version__,

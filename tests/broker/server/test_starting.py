@@ -77,9 +77,10 @@ def test_users(sections: dict[str, Any], users: str) -> None:
 
 
 def test_rules() -> None:
-    """It says where rules are."""
+    """It says where rules are, and that what they do not mention is denied, if that is written."""
     rule = {"permit": "allow", "topics": ["#"]}
     assert told(authorization={"rules": [rule], "acl_file": "/etc/acl"})["rules"] == (
         "1 in authorization.rules, acl_file /etc/acl"
     )
     assert told()["rules"] is None
+    assert told(authorization={"default": "deny"})["rules"] == "default: deny"
