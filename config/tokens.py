@@ -17,6 +17,7 @@ CLAIM_PLACEHOLDER: Final = re.compile(r"\{(username|client_id)\}")
 """What in the value of a claim stands for a name in CONNECT."""
 
 _BRACES: Final = re.compile(r"[{}]")
+_NO_NAME: Final = "with sent_as: username it is the token, which no claim has: write {client_id} or a text"
 _CLAIM: Final = "write a name, and a text, perhaps with {username} or {client_id}, or null for tokens without the claim"
 
 
@@ -70,6 +71,8 @@ class Jwt(Model):
         for name, expected in self.claims.items():
             if not name or expected == "" or _BRACES.search(CLAIM_PLACEHOLDER.sub("", expected or "")):
                 raise ValueError(f"claims: found {expected!r:.80} for {name!r:.80}: {_CLAIM}")
+            if self.sent_as == "username" and "{username}" in (expected or ""):
+                raise ValueError(f"claims: found {expected!r:.80} for {name!r:.80}: {_NO_NAME}")
         if self.jwks_url is not None and (why := refusal(self.jwks_url)):
             raise ValueError(f"jwks_url: {why}")
         return self

@@ -157,6 +157,8 @@ def _put_claims(found: dict[str, Setting], jwt: Section) -> None:
         value = _PLACES.get(setting.value, setting.value)
         if claim in claims or (value == setting.value and "{" in value) or not value:
             raise _NotTakenError(setting, "the value of a claim is a text, ${username} or ${clientid}, once")
+        if value == "{username}" and jwt.get("sent_as") == "username":
+            raise _NotTakenError(setting, "with from = username it is the token, which no claim has")
         sources.append(setting)
         claims[claim] = value
         if value == "{username}":

@@ -314,6 +314,7 @@ def test_claims_of_tokens(tmp_path: Path, claims: str) -> None:
         "verify_claims { acl = x }",
         "verify_claims = [{ name = a }]",
         "verify_claims = [{ name = a, value = b }, { name = a, value = c }]",
+        'from = username, verify_claims { name = "${username}" }',
         "surprise = 1",
     ],
 )

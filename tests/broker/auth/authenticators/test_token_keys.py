@@ -145,6 +145,10 @@ def test_secrets_in_sets_count_for_secrets_only(tmp_path: Path) -> None:
         ({"algorithms": ["HS256"]}, "write one of key_file"),
         ({"algorithms": ["HS256"], "key_file": "a", "jwks_file": "b"}, "write one of key_file"),
         ({"algorithms": ["HS256", "RS256"], "key_file": "a"}, "not both"),
+        (
+            {"algorithms": ["HS256"], "key_file": "a", "sent_as": "username", "claims": {"t": "{username}"}},
+            "it is the token, which no claim has",
+        ),
         ({"algorithms": ["RS256"], "jwks_url": "http://example.com/"}, "https"),
         ({"algorithms": ["RS256"], "jwks_url": "https://ann:secret@example.com/"}, "without a user name"),
         ({"algorithms": ["none"], "key_file": "a"}, "HS256"),
