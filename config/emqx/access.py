@@ -61,7 +61,7 @@ class Access:
         """
         served = [each for each in self._found.values() if not _off(each)]
         for each in self._found.values():
-            if not each.keys() & {"mechanism", "backend"}:
+            if not each.keys() & {"mechanism", "backend"} or "1" not in self._found:
                 raise ValueError(f"{next(iter(each.values()))}: {values.PART_OF_A_LIST}")
             if _off(each):
                 findings += [Finding(setting, "it is off") for setting in each.values()]

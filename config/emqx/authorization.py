@@ -91,7 +91,7 @@ class Authorization:
             file = self._default_file()
             yield Line(file, 1, "", _DEFAULT), file
         for _, found in sorted(self._sources.items(), key=lambda each: int(each[0]) if each[0].isdigit() else 0):
-            if "type" not in found:
+            if "type" not in found or "1" not in self._sources:
                 raise ValueError(f"{next(iter(found.values()))}: {values.PART_OF_A_LIST}")
             if "enable" in found and not values.boolean(found["enable"].found):
                 findings += [Finding(each, "it is off") for each in found.values()]

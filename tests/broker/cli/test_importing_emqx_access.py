@@ -232,6 +232,8 @@ def test_lists_are_replaced(tmp_path: Path) -> None:
     "more",
     [
         "authentication { 2 { enable = false } }",
+        "authentication { 2 { mechanism = jwt, enable = false } }",
+        "authorization { sources { 2 { type = http, enable = false } } }",
         "authentication += { mechanism = jwt, enable = false }",
         "authorization { sources { 1 { enable = false } } }",
         'node.name = "a", authorization.sources += { type = file, path = "etc/acl.conf" }',
