@@ -194,15 +194,15 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     broken_rules += admin_rules.broken(*partial.admin(raw.values))
     for broken in broken_rules:
         yield _problem(broken.path, broken.message, raw)
-    wrong = [*files.broken(listeners, raw.values.get("admin"))]
-    for path, message in [*wrong, *files.unreadable(partial.file_names(raw.values)), *plugins.missing(raw.values)]:
+    named = partial.file_names(raw.values)
+    wrong = [*files.broken(listeners, raw.values.get("admin")), *files.unreadable(named)]
+    for path, message in [*wrong, *plugins.missing(raw.values)]:
         yield _problem(path, message, raw)
     metrics = raw.values.get("metrics")
     if isinstance(metrics, dict) and (message := files.no_directory(metrics.get("directory"))):
         yield _problem(("metrics", "directory"), message, raw)
-    section = raw.values.get("authorization")
-    name = section.get("rules_file") if isinstance(section, dict) else None
-    if isinstance(name, str | FilePath) and str(name):
+    name = named[partial.RULES_FILE]
+    if name is not None and partial.RULES_FILE not in dict(wrong):
         try:
             rules_file.read_rules(FilePath(name))
         except ConfigError as error:

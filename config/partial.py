@@ -18,6 +18,8 @@ from config.rules import ListenerFacts
 from config.session import Priority
 from config.value_types import WRITTEN
 
+RULES_FILE: Final = ("authorization", "rules_file")
+
 _FILES: Final[tuple[Path, ...]] = (
     ("authentication", "password_file"),
     ("authentication", "jwt", "key_file"),
@@ -28,6 +30,7 @@ _FILES: Final[tuple[Path, ...]] = (
     ("authentication", "postgres", "cafile"),
     ("authentication", "postgres", "password_file"),
     ("authorization", "acl_file"),
+    RULES_FILE,
 )
 
 _BOOL: Final = TypeAdapter[bool](bool)

@@ -124,6 +124,15 @@ def test_check_of_other_files(tmp_path: Path, key: str, content: str, status: in
         assert result.stderr == ""
 
 
+@pytest.mark.parametrize("key", ["rules_file", "acl_file"])
+def test_check_names_the_key_of_a_missing_file(tmp_path: Path, key: str) -> None:
+    """A file of rules that is not there is told with the line and the key that name it."""
+    file = tmp_path / "sluice.yaml"
+    file.write_text(f"authorization: {{{key}: nowhere}}\n")
+    result = CliRunner().invoke(app, ["config", "check", str(file)])
+    assert (result.exit_code, result.stderr) == (2, f"{file}:1: authorization.{key}: there is no file 'nowhere'\n")
+
+
 @pytest.mark.parametrize("command", [("config", "check"), ("config", "show", "-c"), ("run", "-c")])
 def test_missing_file(command: tuple[str, ...], tmp_path: Path) -> None:
     """A missing file is named; the status is 2."""
