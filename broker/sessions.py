@@ -269,10 +269,12 @@ class SessionTimer(Timer):
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self._number = session.sender.timers_set
 
     def wanted(self) -> bool:
         """False if another timer has replaced this one, or the session has ended."""
-        return self.session.timer_at == self.at
+        sender = self.session.sender
+        return sender.timer_at != 0 and sender.timers_set == self._number
 
     def due(self, now: int) -> None:
         """Run what is due in the session, then wake its host."""

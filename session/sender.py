@@ -2,6 +2,8 @@
 
 from typing import Final, cast, final
 
+from mypy_extensions import i64
+
 from protocol import packet_types, reason_codes
 from protocol.publish import Publish
 from session import qos0_gate
@@ -57,6 +59,8 @@ class Sender:
         """The sources of unacknowledged deliveries, by packet id; None until a source delivers."""
         self.timer_at = 0
         """When the host will call `Session.on_timer`; 0 = never."""
+        self.timers_set: i64 = 0
+        """How often `arm` has asked the host: the last time counts, and two may be for the same moment."""
         self.congested_time: Stopwatch | None = None
         """None until the send path is first congested."""
         # Microseconds that a client was connected and no row has yet. While one is connected, the clock's time has to
@@ -223,6 +227,7 @@ class Sender:
         """Have the host call `Session.on_timer` at about `at`, unless it will call earlier."""
         if not self.timer_at or at < self.timer_at:
             self.timer_at = at
+            self.timers_set += 1
             self.host.arm(at)
 
     def watch_backlog(self, now: int) -> None:
