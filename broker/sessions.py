@@ -134,7 +134,7 @@ class Sessions:
             client.session.keep(None, None)
             if kept is not None:
                 self._last_end = kept.end()
-            if will is not None and journal.commits.may_move():
+            if will is not None and journal.commits.has_room():  # FC-29
                 client.kept_will = KeptWill(journal, journal.new_queue(), client.session.client_id, level, owner)
                 return client.kept_will.write(will_publish(will))
             return self._last_end  # a clean start: the end of the older session has to be on disk too

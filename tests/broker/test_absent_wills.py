@@ -185,6 +185,7 @@ def test_a_full_journal(tmp_path: Path) -> None:
     with broker_on(tmp_path) as (local, storage):
         commits = storage.journal.commits
         room, commits.reserve = commits.reserve, Reserve(lambda: 0, spares.SEGMENT)
+        commits.reserve.look()
         client = join(local, storage)
         assert not storage.journal.queues
         commits.reserve = room

@@ -141,7 +141,7 @@ def test_limit(broker: BrokerProcess, path: Path) -> None:
         client.close()
 
 
-@pytest.mark.parametrize("name", ["x" * 65_000, "\x1b[2J\x07", '"],"\\', "a\u2028b\u202ec", "=1+1", "[red]\n\r"])
+@pytest.mark.parametrize("name", ["x" * 1_000, "\x1b[2J\x07", '"],"\\', "a\u2028b\u202ec", "=1+1", "[red]\n\r"])
 def test_hostile_client_id(broker: BrokerProcess, path: Path, name: str) -> None:
     """The answer is one line of JSON of bounded length, whatever a client id contains."""
     with connected(broker.address(), 5, client_id=name):

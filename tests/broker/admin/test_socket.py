@@ -256,7 +256,7 @@ def test_directory_of_our_choosing(start: Start, tmp_path: Path, kind: str) -> N
     if kind == "open":
         folder.mkdir()
         folder.chmod(0o750)
-        wrong = f"{folder} is open to other users (mode 0750): chmod 700 {folder}"
+        wrong = f"{folder} is open to other users (mode 0750): chmod 700 {folder}, or set admin.socket"
     elif kind == "link":
         (tmp_path / "elsewhere").mkdir(mode=0o700)
         folder.symlink_to(tmp_path / "elsewhere")
@@ -274,7 +274,8 @@ def test_directory_of_somebody_else(start: Start, tmp_path: Path) -> None:
     folder.mkdir(mode=0o700)
     os.chown(folder, NOBODY, NOBODY)
     broker = start(sections=DEFAULT, env={"XDG_RUNTIME_DIR": "", "TMPDIR": str(tmp_path)})
-    assert unavailable(broker) == f"{folder} belongs to user {NOBODY}, not to {os.geteuid()}: set admin.socket"
+    wrong = f"{folder} belongs to user {NOBODY}, not to {os.geteuid()}: remove it, or set admin.socket"
+    assert unavailable(broker) == wrong
 
 
 def test_default_path_too_long(start: Start, tmp_path: Path) -> None:

@@ -131,9 +131,10 @@ def test_refusals(start: Start, tmp_path: Path) -> None:
     wait_for_event(broker, "admin_socket")
     path = tmp_path / "a.sock"
     status, out, err = ctl("end", "nobody", "--socket", path)
-    assert (status, out, err) == (1, "", f"sluice: {path}: there is no session 'nobody'\n")
+    # On a busy machine a line before that says that the API is being loaded.
+    assert (status, out, err.splitlines()[-1]) == (1, "", f"sluice: {path}: there is no session 'nobody'")
     assert "the broker alone publishes under $SYS" in ctl("clear", "$SYS/#", "--socket", path)[2]
     assert "there is no address 'x'" in ctl("drain", "x", "--socket", path)[2]
-    assert "sort: write '" in ctl("list", "groups", "--sort", "x", "--socket", path)[2]
+    assert "sort: write mqueue, name" in ctl("list", "groups", "--sort", "x", "--socket", path)[2]
     assert ctl("list", "groups", "--filter", "x", "--socket", path)[0] == 2
     assert "there is no such socket" in ctl("status", "--socket", tmp_path / "none")[2]
