@@ -165,7 +165,7 @@ def test_what_is_owed_comes_once(steps: list[tuple[str, int]]) -> None:
         for topic, payload in retained.items():
             assert (topic, payload) in {(each.topic, each.payload) for each in got} or not payload
             times = len([each for each in got if (each.topic, each.payload, each.dup) == (topic, payload, False)])
-            assert times <= subscribed or compacted
+            assert times <= subscribed or compacted or not payload  # a topic may be cleared several times
         on_disk(local, storage)
         assert all(not saved.owed for saved in storage.read().sessions.values())
 
