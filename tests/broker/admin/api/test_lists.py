@@ -114,7 +114,7 @@ def test_retained(broker: BrokerProcess, path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("sort=size", "sort: write 'mqueue', 'name'"),
+        ("sort=size", "sort: write mqueue, name"),
         ("limit=0", "limit: write at least 1"),
         ("limit=1001", "limit: write at most 1000"),
         ("limit=many", "limit: write a whole number"),
