@@ -16,6 +16,7 @@ from broker.cli.main import app
 from config.models import Config
 from protocol import properties as props
 from tests.broker.conftest import Start
+from tests.support.broker.admin import wait_for_api
 from tests.support.broker.events import wait_for_event
 from tests.support.wire import connected
 
@@ -78,7 +79,7 @@ def test_a_broker_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.Monke
 def test_commands(start: Start, tmp_path: Path) -> None:
     """Each command does in a broker what it says, and prints the answer as JSON."""
     broker = start(sections={"admin": {"socket": "a.sock"}})
-    wait_for_event(broker, "admin_socket")
+    wait_for_api(broker, tmp_path / "a.sock")
 
     def run(*arguments: object) -> Any:
         status, out, err = ctl(*arguments, "--socket", tmp_path / "a.sock")
@@ -103,7 +104,7 @@ def test_commands(start: Start, tmp_path: Path) -> None:
 def test_last_disconnect(start: Start, tmp_path: Path) -> None:
     """`sluice ctl session` says why and when a client was disconnected, while it is away and when it is back."""
     broker = start(sections={"admin": {"socket": "a.sock"}})
-    wait_for_event(broker, "admin_socket")
+    wait_for_api(broker, tmp_path / "a.sock")
 
     def last(client_id: str = "truck") -> Any:
         return json.loads(ctl("session", client_id, "--socket", tmp_path / "a.sock")[1])["last_disconnect"]
@@ -128,7 +129,7 @@ def test_last_disconnect(start: Start, tmp_path: Path) -> None:
 def test_refusals(start: Start, tmp_path: Path) -> None:
     """What the broker refuses ends the command with 1 and the reason; a wrong argument with 2."""
     broker = start(sections={"admin": {"socket": "a.sock"}})
-    wait_for_event(broker, "admin_socket")
+    wait_for_api(broker, tmp_path / "a.sock")
     path = tmp_path / "a.sock"
     status, out, err = ctl("end", "nobody", "--socket", path)
     # On a busy machine a line before that says that the API is being loaded.

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from broker.cli.main import app
 from tests.bench.mixed_load import RECEIVE_BUFFER, Plan, Reader, Writer
 from tests.broker.conftest import Start
-from tests.support.broker.admin import request
-from tests.support.broker.events import events, wait_for_event
+from tests.support.broker.admin import request, wait_for_api
+from tests.support.broker.events import events
 from tests.support.brokers import Listener, sluice_config
 from tests.support.looking import Opened, launched
 from tests.support.process import Address, clean_environment, free_port
@@ -116,7 +116,7 @@ def test_the_link_is_not_in_the_log(tmp_path: Path) -> None:
 def test_a_link_of_a_running_broker(start: Start, tmp_path: Path) -> None:
     """`sluice dashboard` opens a port of its own on loopback, once, and prints a new link each time."""
     broker = start(sections={"admin": {"socket": "a.sock"}})
-    wait_for_event(broker, "admin_socket")
+    wait_for_api(broker, tmp_path / "a.sock")
     assert events(broker, "admin_listening") == []
     printed = [dashboard("--socket", str(tmp_path / "a.sock")) for _ in range(2)]
     links = [LINK.fullmatch(out) for _, out, _ in printed]
@@ -135,7 +135,7 @@ def test_a_link_of_a_running_broker(start: Start, tmp_path: Path) -> None:
 def test_links_are_revoked(start: Start, tmp_path: Path) -> None:
     """`sluice dashboard --revoke` says how many links counted, and no browser gets in by them."""
     broker = start(sections={"admin": {"socket": "a.sock"}})
-    wait_for_event(broker, "admin_socket")
+    wait_for_api(broker, tmp_path / "a.sock")
     _, out, _ = dashboard("--socket", str(tmp_path / "a.sock"))
     link = LINK.fullmatch(out)
     assert link is not None

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from broker.cli.main import app
 from broker.cli.trace import in_words
 from tests.broker.conftest import Start
-from tests.support.broker.events import wait_for_event
+from tests.support.broker.admin import wait_for_api
 
 pytestmark = pytest.mark.once
 
@@ -25,7 +25,7 @@ def trace(*arguments: object) -> tuple[int, str, str]:
 def test_trace(start: Start, tmp_path: Path) -> None:
     """It prints a line for each thing that happens, or JSON, and ends with its time; a wrong question is refused."""
     broker = start(sections={"admin": {"socket": "a.sock"}})
-    wait_for_event(broker, "admin_socket")
+    wait_for_api(broker, tmp_path / "a.sock")
     where = ("--socket", tmp_path / "a.sock")
     status, out, err = trace("--client", "a", "--for", "100ms", *where)
     assert (status, err) == (0, "")

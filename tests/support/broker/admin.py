@@ -8,7 +8,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.support.process import Address
+from tests.support.broker.events import wait_for_event
+from tests.support.process import Address, BrokerProcess
 
 Row = dict[str, Any]
 
@@ -70,6 +71,12 @@ def request(
         answer = connection.getresponse()
         named = {name.lower(): value for name, value in answer.getheaders()}
         return Answer(answer.status, named, answer.read().decode())
+
+
+def wait_for_api(broker: BrokerProcess, path: Path) -> None:
+    """Wait until the admin API is loaded, which the first request asks for: commands say so if it takes seconds."""
+    wait_for_event(broker, "admin_socket")
+    assert request(path, "/api/v1/configuration").status == 200
 
 
 def listed(path: Path, what: str = "sessions", query: str = "") -> Any:

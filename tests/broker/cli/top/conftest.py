@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker.events import wait_for_event
+from tests.support.broker.admin import wait_for_api
 from tests.support.brokers import start_sluice
 from tests.support.process import BrokerProcess
 from tests.support.wire import connected
@@ -24,7 +24,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         connected(running.address(), 5, client_id=EVIL) as evil,
         connected(running.address(), 5, client_id="sender") as sender,
     ):
-        wait_for_event(running, "admin_socket")
+        wait_for_api(running, folder / "a.sock")
         slow.subscribe("t", qos=1)
         evil.subscribe("$share/g/t", qos=1)
         for _ in range(40):

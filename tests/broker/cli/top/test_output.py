@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker.events import wait_for_event
+from tests.support.broker.admin import wait_for_api
 from tests.support.brokers import start_sluice
 from tests.support.process import clean_environment
 from tests.support.waiting import wait_until
@@ -136,7 +136,7 @@ def test_once_in_a_terminal(path: Path) -> None:
 def test_the_broker_goes(tmp_path: Path) -> None:
     """The live list ends when the broker ends, and says why."""
     with start_sluice(tmp_path, sections={"admin": {"socket": "a.sock"}}) as running:
-        wait_for_event(running, "admin_socket")
+        wait_for_api(running, tmp_path / "a.sock")
         terminal = Terminal("--socket", tmp_path / "a.sock", "--interval", "1s")
         terminal.wait_for(lambda seen: "sessions: 0" in seen, "the list")
     status, err = terminal.end()
