@@ -118,7 +118,7 @@ def test_will(address: Address, version: int, topic: bytes) -> None:
 def test_counted_and_logged(broker: BrokerProcess) -> None:
     """Each refused message is counted; the log has one line of bounded length for each episode."""
     before = len(events(broker, "publish_refused"))
-    with connected(broker.address(), 5, client_id="y" * 5000) as client:
+    with connected(broker.address(), 5, client_id="y" * 1000) as client:
         topic = b"closed/" + b"x" * 60_000
         for _ in range(50):
             answer_to(client, Publish(topic, b"", 1, packet_id=1))
