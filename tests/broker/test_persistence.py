@@ -110,7 +110,7 @@ def test_damaged(start: Start, tmp_path: Path, damage: Callable[[Segment], tuple
         file.write(content)
     before = segment.path.read_bytes()
     with pytest.raises(
-        BrokerError, match=r"ended with 1 .*\n.*sluice: .*segment-\d: .*damaged; `sluice store check`"
+        BrokerError, match=r"(?s)ended with 1 .*\nsluice: [^\n]*segment-\d: [^\n]*damaged; `sluice store check`"
     ):
         start(sections=sections(journal))
     assert segment.path.read_bytes() == before

@@ -238,6 +238,7 @@ def test_delayed_will(run: Restart) -> None:
     broker = run()
     online.close()
     with come_back(broker, "away") as client:
+        client.timeout = 20.0  # seconds: after a crash wills wait for their clients (FC-27)
         assert sorted(payloads(client, 2)) == [b"1", b"2"]
 
 

@@ -165,8 +165,9 @@ def test_full_disk(start: Start, metrics: Path) -> None:
 
 
 def test_unwritable_directory(start: Start, metrics: Path) -> None:
-    """A path that is not a directory keeps the broker neither from serving nor from stopping."""
-    metrics.write_text("not a directory")
+    """Something that is in the way keeps the broker neither from serving nor from stopping."""
+    metrics.mkdir()
+    (metrics / "_pending").write_text("not a directory")
     with start(sections=sections(metrics)) as broker:
         with connected(broker.address(), 5, client_id="c") as client:
             client.publish("t", b"x", 1)
@@ -174,7 +175,7 @@ def test_unwritable_directory(start: Start, metrics: Path) -> None:
             client.publish("t", b"x", 1)
         assert broker.stop() == 0
     assert len(events(broker, "metrics_lost")) == 1
-    assert metrics.read_text() == "not a directory"
+    assert (metrics / "_pending").read_text() == "not a directory"
 
 
 def test_stop_with_a_hung_disk(start: Start, metrics: Path) -> None:
