@@ -181,7 +181,7 @@ def measure(broker: BrokerProcess, chosen: argparse.Namespace) -> None:
     """Attack the broker."""
     address = broker.address()
     publisher = Publisher(address)
-    time.sleep(3)
+    time.sleep(3)  # the time over which the rate is measured
     before, calm = broker.rss(), publisher.acknowledged / 3
     until = time.monotonic() + chosen.seconds
     arguments = (address, chosen.attack, chosen.id_bytes, chosen.clients, lambda _: time.monotonic() > until)
@@ -199,7 +199,7 @@ def measure(broker: BrokerProcess, chosen: argparse.Namespace) -> None:
     print(f"PUBLISHes acknowledged a second: {calm:.0f} before, {rate:.0f} of {offered:.0f} meanwhile")
     print(f"resident memory: {_mib(before)} before, {_mib(most)} at most", end="", flush=True)
     for seconds in (5, 10, 15):
-        time.sleep(seconds)
+        time.sleep(seconds)  # memory is measured so long after the attack
         print(f", {_mib(broker.rss())}", end="", flush=True)
     print(" 5, 15 and 30 s later")
     publisher.end()
