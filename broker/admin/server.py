@@ -6,6 +6,7 @@ import logging
 import socket
 import ssl
 import sys
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -19,7 +20,7 @@ from broker.auth.watched_file import WatchedFile
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.server.certificate_dates import Shown
 from broker.server.listening import HTTP, open_sockets, server_context
-from broker.server.tls_files import files, own_certificate
+from broker.server.tls_files import files, own_certificate, refuse_out_of_date
 from broker.server.x509 import Certificate
 from config.admin import CHOSEN, Admin
 from config.bind_address import parse
@@ -118,7 +119,14 @@ class AdminServer:
             if self._handshakes is not None:
                 self._handshakes.context = now.context
 
-        watched = WatchedFile(files("admin.tls", tls), partial(_read, tls), use, takes_away=lambda _: True)
+        def load() -> AdminTls:
+            found = _read(tls)
+            if self.watched:  # at the start it is taken: the log says that clients refuse it
+                in_use = self.shown[0].certificate if self.shown else None
+                refuse_out_of_date(found.certificate, in_use, tls.certfile, time.time())
+            return found
+
+        watched = WatchedFile(files("admin.tls", tls), load, use, takes_away=lambda _: True)
         first = watched.read()
         use(first)
         self.watched = [watched]

@@ -59,6 +59,11 @@ class WatchedFile(Generic[T]):
         """Whoever has it may call `look` and `take`."""
         self._log = structlog.get_logger("sluice")
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """Its files, by the configuration keys that name them."""
+        return dict(self._files)
+
     def read(self) -> T:
         """Read the files for the first time. Raises OSError, which names keys and files, also for mistakes in them."""
         try:

@@ -72,7 +72,7 @@ class Listeners:
 
     async def open(self, listener: Listener) -> None:
         """Listen. Raises OSError, which names the listener."""
-        one = await self._bound(listener, [])
+        one = await self._bound(OpenListener(self._broker, listener), [])
         self._open[listener.name] = one
         await one.serve()
 
@@ -81,12 +81,20 @@ class Listeners:
         changed: list[tuple[OpenListener, Listener, Followed | None]] = []
         for was, settings in plan.stay:
             one = self._open[was.name]
-            changed.append((one, settings, one.secured(settings)))
+            try:
+                secured = one.secured(settings)
+            except OSError:
+                if settings is not was:
+                    raise
+                secured = one.in_use  # it waits for a restart, and its files may be gone: no new value names them
+            changed.append((one, settings, secured))
         prepared = NextListeners(plan, changed, [])
         closing = [self._open[listener.name] for listener in plan.closed]
         try:
             for listener in plan.opened:
-                prepared.opened.append(await self._bound(listener, closing))
+                before = self._open.get(listener.name)
+                one = OpenListener(self._broker, listener, True, None if before is None else before.certificate)
+                prepared.opened.append(await self._bound(one, closing))
         except OSError:
             prepared.discard()
             raise
@@ -124,9 +132,9 @@ class Listeners:
 
     # -- internal
 
-    async def _bound(self, listener: Listener, closing: list[OpenListener]) -> OpenListener:
+    async def _bound(self, one: OpenListener, closing: list[OpenListener]) -> OpenListener:
         """A listener with its sockets. `closing`: those that make room for it. Raises OSError, which names it."""
-        one = OpenListener(self._broker, listener)
+        listener = one.settings
         try:
             await one.bind(*await self._sockets(listener, closing))
         except OSError as error:

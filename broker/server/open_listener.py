@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -18,7 +19,7 @@ from broker.server.certificate_dates import Shown
 from broker.server.frame_turns import FrameTurns
 from broker.server.listening import BACKLOG, HTTP, MQTT, Contexts, server_contexts
 from broker.server.proxy_protocol import ProxiedListener
-from broker.server.tls_files import CERTIFICATE, files, own_certificate
+from broker.server.tls_files import CERTIFICATE, files, own_certificate, refuse_out_of_date
 from broker.server.tls_handshake import TlsListener
 from broker.server.x509 import Certificate
 from config.models import Listener
@@ -46,8 +47,13 @@ class Followed(NamedTuple):
 class OpenListener:
     """One listener. A reload may change its settings while its sockets stay open."""
 
-    def __init__(self, broker: Broker, settings: Listener) -> None:
-        """Raises OSError if a file of `settings.tls` cannot be used."""
+    def __init__(
+        self, broker: Broker, settings: Listener, reloading: bool = False, before: Certificate | None = None
+    ) -> None:
+        """Raises OSError if a file of `settings.tls` cannot be used.
+
+        `before`: the certificate of the listener that this one takes the place of.
+        """
         self.settings = settings
         self.sockets: list[socket.socket] = []
         self._broker = broker
@@ -58,7 +64,11 @@ class OpenListener:
         self._proxied: ProxiedListener | None = None
         self._turns = FrameTurns()
         self._watching: asyncio.Task[None] | None = None
-        self._secured = self.secured(settings)
+        self._refuses_out_of_date = reloading
+        """Whether a certificate has to be valid now: it has not at the start, which is better than no broker."""
+        self._secured: Followed | None = None
+        self._secured = self.secured(settings, before)
+        self._refuses_out_of_date = True
         self._way = self._new_way()
 
     @property
@@ -67,13 +77,21 @@ class OpenListener:
         opened = [sock for sock in self.sockets if sock.fileno() >= 0]
         return [{"listener": self.settings.name, **_place(sock), **_kind(self.settings)} for sock in opened]
 
-    def secured(self, settings: Listener) -> "Followed | None":
-        """What TLS needs by these settings; None = it is off. Raises OSError."""
+    def secured(self, settings: Listener, before: Certificate | None = None) -> "Followed | None":
+        """What TLS needs by these settings; None = it is off. Raises OSError, also for a certificate that is not valid
+        now, unless the one in use, or `before`, is not valid either."""
         own = settings.tls
         if own is None:
             return None
         place = f"listeners ({settings.name}).tls"
-        load = partial(_secured, own, MQTT if settings.websocket is None else HTTP)
+
+        def load() -> Secured:
+            found = _secured(own, MQTT if settings.websocket is None else HTTP)
+            if self._refuses_out_of_date:
+                in_use = before if self._secured is None else self._secured.now.certificate
+                refuse_out_of_date(found.certificate, in_use, own.certfile, time.time())
+            return found
+
         # Of files that are being replaced some may be new already: they count when all are the same at the next look.
         watched = WatchedFile(files(place, own), load, self._renew, takes_away=lambda _: True)
         return Followed(watched, watched.read())
@@ -86,12 +104,20 @@ class OpenListener:
         return [key.rpartition(".")[2] for key in keys]
 
     @property
+    def in_use(self) -> "Followed | None":
+        """TLS as it is now; None = it is off."""
+        return self._secured
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What clients are shown; None = nothing, or one that only OpenSSL can read."""
+        return None if self._secured is None else self._secured.now.certificate
+
+    @property
     def shown(self) -> Shown | None:
-        """The certificate that clients are shown; None = without TLS."""
-        tls = self.settings.tls
-        if tls is None or self._secured is None or self._secured.now.certificate is None:
-            return None
-        return Shown(self.settings.name, tls.certfile, self._secured.now.certificate)
+        """The same with its place."""
+        tls, certificate = self.settings.tls, self.certificate
+        return None if tls is None or certificate is None else Shown(self.settings.name, tls.certfile, certificate)
 
     @property
     def followed(self) -> WatchedFile[Secured] | None:

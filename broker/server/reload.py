@@ -93,10 +93,18 @@ def plan_reload(new: Config, old: Config) -> Plan:
     return Plan(config, sorted(changed), restart | listeners.restart, listeners)
 
 
-async def read_again(files: Sequence[WatchedFile[Any]], held: AsyncExitStack) -> list[tuple[WatchedFile[Any], Any]]:
-    """What the files hold that have changed. Nobody else looks at them until `held` ends. Raises OSError."""
+async def read_again(
+    files: Sequence[WatchedFile[Any]], config: Config, held: AsyncExitStack
+) -> list[tuple[WatchedFile[Any], Any]]:
+    """What the files hold that have changed. Nobody else looks at them until `held` ends. Raises OSError.
+
+    Those that the new configuration does not name stay as they are until the restart: they may be gone.
+    """
+    named = _flat(config)
     found = []
     for file in files:
+        if any(named.get(key) != path for key, path in file.files.items()):
+            continue
         content = await file.read_again(held)
         if content is not None:
             found.append((file, content))

@@ -192,7 +192,7 @@ class Server:
             await held.enter_async_context(self._reloading)  # so that what was read first is applied first
             loaded = await in_own_thread(self._again, "configuration")
             plan = plan_reload(loaded.config, self.config)
-            files = await read_again(followed, held)
+            files = await read_again(followed, loaded.config, held)
             self._refuse_when_stopping()
             prepared = await self.listeners.prepare(plan.listeners)
             renewed = prepared.renewed()

@@ -47,6 +47,13 @@ def out_of_date(certificate: Certificate, now: float) -> str:
     return ""
 
 
+def refuse_out_of_date(new: Certificate | None, old: Certificate | None, file: Path, now: float) -> None:
+    """Raises OSError if one that is not valid at this Unix time would replace one that is; None = nobody can say."""
+    wrong = "" if new is None else out_of_date(new, now)
+    if wrong and (old is None or not out_of_date(old, now)):
+        raise OSError(f"certificate {file} is not used: {wrong}; write one that is valid now")
+
+
 def expires_soon(certificate: Certificate, now: float) -> str:
     """How soon a certificate expires that is valid now; empty if there is time."""
     left = certificate.not_after - now

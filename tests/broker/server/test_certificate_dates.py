@@ -1,5 +1,6 @@
-"""Certificates that expire: what the log, /metrics and `sluice config check` say."""
+"""Certificates that expire: what the log, /metrics, a reload and `sluice config check` say."""
 
+import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from broker.server.x509 import Certificate
 from tests.broker.conftest import Start
 from tests.support.broker.admin import request
 from tests.support.broker.events import events, wait_for_event
+from tests.support.broker.reloads import reload, rewrite
 from tests.support.waiting import wait_until
+from tests.support.wire import WireClient
 
 pytestmark = pytest.mark.once
 
@@ -31,6 +34,13 @@ def issue(path: Path, ca: trustme.CA, begin: timedelta, end: timedelta) -> datet
     own.private_key_and_cert_chain_pem.write_to_path(str(new))
     new.replace(path)
     return now + end
+
+
+def client_context(ca: trustme.CA) -> ssl.SSLContext:
+    """A client that trusts this authority."""
+    context = ssl.create_default_context()
+    ca.configure_trust(context)
+    return context
 
 
 def listener(file: Path, **tls: str) -> dict[str, Any]:
@@ -59,14 +69,50 @@ def test_start(start: Start, tmp_path: Path) -> None:
     assert len(events(broker, "certificate_expires")) == 1
 
 
-def test_renewed_by_one_that_has_expired(start: Start, tmp_path: Path) -> None:
-    """A certificate that is put in place of a good one, and has expired, is told as soon as it is read."""
+@pytest.mark.parametrize(("begin", "end"), [(-2 * DAY, -DAY), (DAY, 90 * DAY)])
+def test_replaced_by_one_that_is_not_valid(start: Start, tmp_path: Path, begin: timedelta, end: timedelta) -> None:
+    """A certificate that is not valid now does not replace a good one: a reload is refused, the log has an error."""
     file, ca = tmp_path / "own.pem", trustme.CA()
     issue(file, ca, -DAY, 90 * DAY)
-    broker = start(sections={"listeners": [listener(file)]})
-    issue(file, ca, -2 * DAY, -DAY)
+    tls = {"certfile": str(file)}
+    admin = {"socket": "a.sock", "listen": "127.0.0.1:0", "tls": tls, "tokens": [{"name": "a", "sha256": "0" * 64}]}
+    broker = start(sections={"listeners": [listener(file)], "admin": admin})
+    wait_for_event(broker, "admin_listening")
+    issue(file, ca, begin, end)
+    refused = reload(broker)
+    assert (refused.status, "write one that is valid now" in refused.json["detail"]) == (422, True)
+    assert str(file) in refused.json["detail"]
+    errors = wait_for_event(broker, "file_not_read", 2)
+    assert {error["key"] for error in errors} == {"listeners (mqtts).tls.certfile", "admin.tls.certfile"}
+    with WireClient(broker.address("mqtts"), 5, tls=client_context(ca)) as client:
+        assert client.connect().reason_code == 0
+    issue(file, ca, -DAY, 80 * DAY)
+    assert sorted(reload(broker).json["renewed"]) == ["admin.tls.certfile", "listeners[0].tls.certfile"]
+
+
+@pytest.mark.parametrize("bind", ["127.0.0.1:0", "127.0.0.2:0"])
+def test_a_listener_that_gets_one_that_has_expired(start: Start, tmp_path: Path, bind: str) -> None:
+    """A reload refuses an expired certificate too for a listener that moves, is new or had no TLS; a start does not."""
+    good, old, ca = tmp_path / "good.pem", tmp_path / "old.pem", trustme.CA()
+    issue(good, ca, -DAY, 90 * DAY)
+    issue(old, ca, -2 * DAY, -DAY)
+    plain = {"name": "plain", "bind": "127.0.0.1:0"}
+    dead = listener(old) | {"name": "dead"}
+    before = [listener(good), plain, dead]
+    broker = start(sections={"listeners": before, "admin": {"socket": "a.sock"}})
     (error,) = wait_for_event(broker, "certificate_expires")
-    assert (error["level"], error["listener"], error["file"]) == ("error", "mqtts", str(file))
+    assert (error["level"], error["listener"]) == ("error", "dead")
+    wait_for_event(broker, "admin_socket")
+    for changed in (
+        [listener(old) | {"bind": bind}, plain, dead],
+        [listener(good), plain | {"bind": bind, "tls": {"certfile": str(old)}}, dead],
+        [*before, listener(old) | {"name": "new", "bind": bind}],
+    ):
+        rewrite(broker, listeners=[*changed])
+        refused = reload(broker)
+        assert (refused.status, "write one that is valid now" in refused.json["detail"]) == (422, True)
+    rewrite(broker, listeners=[listener(good), plain, dead | {"bind": bind}])
+    assert reload(broker).status == 200
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tests.support.broker.events import wait_for_event
 from tests.support.broker.logins import write_users
 from tests.support.broker.reloads import reload
 from tests.support.brokers import Listener
-from tests.support.certificates import Certificates
+from tests.support.certificates import Certificates, make_certificates
 from tests.support.process import BrokerProcess
 from tests.support.wire import WireClient, connected
 
@@ -112,6 +112,32 @@ def test_listener_that_moves(start: Start, tmp_path: Path, certificates: Certifi
             client.connect()
     with WireClient(broker.address("tls"), 5, tls=certificates.client_context(with_certificate=True)) as client:
         assert client.connect().reason_code == reason_codes.SUCCESS
+
+
+@pytest.mark.parametrize("key", ["rules_file", "acl_file", "password_file"])
+def test_file_that_is_gone_with_its_key(start: Start, tmp_path: Path, certificates: Certificates, key: str) -> None:
+    """Files that are removed with their keys do not refuse a reload: what they held applies until the restart."""
+    write_users(tmp_path / "password_file")
+    (tmp_path / "acl_file").write_text("topic readwrite public/#\n")
+    (tmp_path / "rules_file").write_text(yaml.safe_dump({"rules": RULES}))
+    section = "authentication" if key == "password_file" else "authorization"
+    own = make_certificates(tmp_path)
+    broker = begin(start, Listener("tls", own), **{section: {key: str(tmp_path / key)}, "allow_anonymous": True})
+    written = yaml.safe_load((broker.folder / "sluice.yaml").read_text())
+    (listener,) = written["listeners"]
+    listener["tls"] |= {name: str(getattr(certificates.server, name)) for name in ("certfile", "keyfile")}
+    for file in (tmp_path / key, own.server.certfile, own.server.keyfile):
+        file.unlink()
+    tls = own.client_context(with_certificate=False)
+    for _ in range(2):
+        answer = replace(broker, listeners=[listener], **{section: {}})
+        assert answer["restart"][f"{section}.{key}"] == "it is opened when the broker starts"
+        assert answer["restart"]["listeners[0].tls.certfile"] == TOGETHER.format(f"{section}.{key}")
+        with WireClient(broker.address("tls"), 5, tls=tls) as client:
+            assert client.connect().reason_code == reason_codes.SUCCESS
+            if section == "authorization":
+                client.send(encode_publish(b"secret/a", b"x", 1, False, False, 9, None, 5))
+                assert client.expect(Puback).reason_code == reason_codes.NOT_AUTHORIZED
 
 
 def test_socket_of_systemd_that_waits() -> None:
