@@ -40,7 +40,8 @@ def import_mosquitto(
     Users and rules stay in Mosquitto's own files, which Sluice reads as they are. Each line without a counterpart
     becomes a comment. What decides about access and has no counterpart closes what it is about. Files of a container,
     such as /mosquitto/config/passwd, are looked for beside mosquitto.conf.
-    The result is checked as `sluice config check` does before it is written. With `persistence true`
+    The result is checked as `sluice config check` does before it is written: with a mistake nothing is, but for files
+    that are missing, which are named. With `persistence true`
     sessions, what waits for them and retained messages are taken over: stop Mosquitto before. No journal is replaced.
 
     Example: sluice import mosquitto /etc/mosquitto --output /etc/sluice/sluice.yaml
@@ -61,7 +62,7 @@ def import_mosquitto(
     needed = users if translated.users is not None and not users.exists() else None
     database = None if without_persistence else translated.database
     state = _state(database, journal, translated.section) if database is not None else None
-    missing = checked(output, text, needed, state)
+    missing = [_with_remedy(each, lines) for each in checked(output, text, needed, state)]
     findings = translated.findings
     wrong = imported.told(finding for finding in findings if finding.wrong) + missing
     wrong += [*mistakes, *mosquitto_chain.missing(translated.chains, paths)]
@@ -91,7 +92,7 @@ def import_emqx(
     emqx.conf, and cluster.hocon if it is named or beside it, become a configuration of Sluice.
     The rules of acl.conf become authorization.rules. EMQX's users, sessions and messages are in a database of its own,
     and stay there. Each setting without a counterpart becomes a comment. The result is checked as `sluice config check`
-    does before it is written.
+    does before it is written: with a mistake nothing is, but for files that are missing, which are named.
 
     Example: sluice import emqx /var/lib/emqx/configs/cluster.hocon /etc/emqx/emqx.conf --output /etc/sluice/sluice.yaml
 
@@ -120,6 +121,14 @@ def import_emqx(
     print(f"next: sluice config check {output}; sluice run --config {output}")
     if wrong:
         raise typer.Exit(LOOK)
+
+
+def _with_remedy(missing: str, lines: Sequence[imported.Line]) -> str:
+    """What is said of a file that is not here, and where to look for it if its path may be that of a container."""
+    for line in lines:
+        if missing.startswith(f"{line}: there is no file") and Path(line.value).is_absolute():
+            return f"{missing}; if it is elsewhere, import again with --force --map {Path(line.value).parent}=DIR"
+    return missing
 
 
 def _algorithms(path: Path) -> list[str]:

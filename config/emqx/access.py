@@ -6,7 +6,7 @@ from typing import Final
 
 from config.emqx import values
 from config.emqx.listener import file_of
-from config.emqx.reading import Setting
+from config.emqx.reading import PART_OF_A_LIST, Setting
 from config.imported.draft import Finding, Section
 
 _BY_KEY: Final = [f"{family}{bits}" for family in ("RS", "PS", "ES") for bits in (256, 384, 512)]
@@ -27,6 +27,8 @@ _JWT_LEFT: Final = (
     *("disconnect_after_expire", "on_missing_jwt"),
 )
 """Settings of tokens without which none is accepted that EMQX would refuse."""
+_BEHIND: Final = "it comes behind an authenticator that is not taken over, and may refuse whom this one accepts"
+_PART: Final = "part of what is not taken over"
 _HARDENED: Final = "the security profile hardened, without authentication"
 _PLACES: Final = {"${username}": "{username}", "${clientid}": "{client_id}"}
 _RULES: Final = "tokens with the claim {claim}, which has rules, are refused: write authorization.rules"
@@ -62,7 +64,7 @@ class Access:
         served = [each for each in self._found.values() if not _off(each)]
         for each in self._found.values():
             if not each.keys() & {"mechanism", "backend"} or "1" not in self._found:
-                raise ValueError(f"{next(iter(each.values()))}: {values.PART_OF_A_LIST}")
+                raise ValueError(f"{next(iter(each.values()))}: {PART_OF_A_LIST}")
             if _off(each):
                 findings += [Finding(setting, "it is off") for setting in each.values()]
         section = root.section("authentication")
@@ -74,10 +76,15 @@ class Access:
             root.put("allow_anonymous", True, "EMQX without authentication lets everybody in")
             return False
         root.put("allow_anonymous", False, "EMQX with authentication lets nobody else in")
+        refuses = False
         for each in served:
-            if "jwt" in section.keys or not self._put_jwt(each, section, findings):
-                why = _INSTEAD.get(_kind(each), _INSTEAD[""])
-                findings += [Finding(setting, why, wrong=_decides(setting)) for setting in each.values()]
+            kind = _kind(each)
+            if refuses and kind == "jwt":
+                findings += _left(each, _BEHIND)
+            elif "jwt" in section.keys or not self._put_jwt(each, section, findings):
+                findings += _left(each, _INSTEAD.get(kind, _INSTEAD[""]))
+            # SCRAM is asked only about its own method; what comes behind a token decides about others.
+            refuses = refuses or (kind != "scram" and "jwt" not in section.keys)
         if "jwt" in section.keys and len(served) == 1:
             return False
         section.put("password_file", str(users))
@@ -92,7 +99,7 @@ class Access:
             jwt = self._jwt(found)
         except _NotTakenError as error:
             findings.append(Finding(error.setting, str(error), wrong=True))
-            findings += [Finding(each, "part of it") for each in found.values() if each is not error.setting]
+            findings += [Finding(each, _PART) for each in found.values() if each is not error.setting]
             return True
         if jwt is None:
             return False
@@ -202,6 +209,8 @@ def _kind(found: dict[str, Setting]) -> str:
     return mechanism if mechanism in ("jwt", "scram") else backend
 
 
-def _decides(setting: Setting) -> bool:
-    """Whether it is one that says which authenticator it is: of each, one finding is a mistake."""
-    return setting.path[-1] == "mechanism"
+def _left(found: dict[str, Setting], why: str) -> Iterator[Finding]:
+    """What is said about an authenticator that is not taken over: the reason once."""
+    first = found.get("mechanism", next(iter(found.values())))
+    yield Finding(first, why, wrong=True)
+    yield from (Finding(each, _PART) for each in found.values() if each is not first)

@@ -7,7 +7,7 @@ from typing import Final
 
 from config.emqx import acl, values
 from config.emqx.listener import file_of
-from config.emqx.reading import Setting
+from config.emqx.reading import PART_OF_A_LIST, Setting
 from config.files import is_there
 from config.imported.draft import Finding, Line, Section, Value, printable
 
@@ -92,7 +92,7 @@ class Authorization:
             yield Line(file, 1, "", _DEFAULT), file
         for _, found in sorted(self._sources.items(), key=lambda each: int(each[0]) if each[0].isdigit() else 0):
             if "type" not in found or "1" not in self._sources:
-                raise ValueError(f"{next(iter(found.values()))}: {values.PART_OF_A_LIST}")
+                raise ValueError(f"{next(iter(found.values()))}: {PART_OF_A_LIST}")
             if "enable" in found and not values.boolean(found["enable"].found):
                 findings += [Finding(each, "it is off") for each in found.values()]
                 continue

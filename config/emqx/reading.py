@@ -16,6 +16,8 @@ ORDER: Final = ("base.hocon", "cluster.hocon", MAIN)
 
 INCLUDE: Final = "include"
 
+PART_OF_A_LIST: Final = "it changes a part of a list, and the rest is elsewhere: write the list at one place"
+
 _OF_EMQX_4: Final = re.compile(
     rb"^[ \t]*(allow_anonymous|acl_nomatch|acl_deny_action|acl_file|enable_acl_cache|auth\.[\w.]+|plugins\.etc_dir"
     rb"|listener\.(?:tcp|ssl|ws|wss|udp|dtls|quic)\.[\w.]+|zone\.[\w.]+|modules\.loaded_file)[ \t]*[=:]",
@@ -66,6 +68,9 @@ def read(files: Sequence[Path]) -> list[Setting]:
     lists: set[Names] = set()
     for file in (each for path in files for each in _files(path)):
         tree, unread = _parsed(file)
+        for path in lists:
+            if _is_part_of_a_list(_below(tree, path)):
+                raise ValueError(f"{file}: {'.'.join(path)}: {PART_OF_A_LIST}")
         found = _lists(tree, ())
         settings = {path: each for path, each in settings.items() if not _replaced(path, tree, found | lists)}
         lists |= found
@@ -81,6 +86,19 @@ def _lists(value: object, path: Names) -> set[Names]:
     if isinstance(value, Mapping):
         return {found for key, each in value.items() for found in _lists(each, (*path, _key(key)))}
     return {path} if isinstance(value, list) else set()
+
+
+def _below(tree: object, path: Names) -> object:
+    """What a tree has there; None if nothing."""
+    for name in path:
+        named = {_key(key): each for key, each in tree.items()} if isinstance(tree, Mapping) else {}
+        tree = named.get(name)
+    return tree
+
+
+def _is_part_of_a_list(value: object) -> bool:
+    """Whether EMQX would put it into a list, by numbers, where the library forgets the list."""
+    return isinstance(value, Mapping) and all(_key(key).isdigit() for key in value)
 
 
 def _replaced(path: Names, tree: Mapping[str, Any], lists: set[Names]) -> bool:
@@ -130,20 +148,22 @@ def _parsed(file: Path) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         line = data.count(b"\n", 0, added.end()) + 1
         raise ValueError(f"{file}:{line}: lists that are put together by += are not read: write the list at one place")
     try:
-        with _files_only(file) as unread:
+        with _files_only(file) as unread, _whole_lists():
             tree = pyhocon.ConfigFactory.parse_string(data.decode(errors="replace"), basedir=str(file.parent))
-    except _IncludeError as error:
+    except _RefusedError as error:
         raise ValueError(f"{file}: {printable(str(error))}") from error
     except Exception as error:
         # The library hands on whatever its parser and the files that are included raise.
+        if "concatenate list" in str(error):  # such as `authentication.1.enable = false` below the list
+            raise ValueError(f"{file}: {PART_OF_A_LIST}") from error
         raise ValueError(f"{file}: this is not HOCON: {printable(str(error))}") from error
     if not isinstance(tree, Mapping):
         raise ValueError(f"{file}: this is not a configuration: write settings such as mqtt.max_inflight = 32")
     return tree, unread
 
 
-class _IncludeError(Exception):
-    """An `include` that is not followed."""
+class _RefusedError(Exception):
+    """What the library would do with a file, and must not."""
 
 
 @contextmanager
@@ -161,19 +181,19 @@ def _files_only(first: Path) -> Iterator[Mapping[str, str]]:
     unread: dict[str, str] = {}
 
     def refuse(url: str, *_: Any, **__: Any) -> NoReturn:
-        raise _IncludeError(f"include of {url}: nothing is fetched: write it to a file, and include that")
+        raise _RefusedError(f"include of {url}: nothing is fetched: write it to a file, and include that")
 
     def parse(name: str, *arguments: Any, required: bool = True, **options: Any) -> Any:
         path = Path(name).resolve()
         if path in including:
-            raise _IncludeError(f"{including[-1]} includes {path}, which includes it: remove one `include`")
+            raise _RefusedError(f"{including[-1]} includes {path}, which includes it: remove one `include`")
         including.append(path)
         try:
             return parse_file(name, *arguments, required=True, **options)
         except OSError as error:
             why = error.strerror or str(error)
             if required:
-                raise _IncludeError(f"include of {name}: {why}") from error
+                raise _RefusedError(f"include of {name}: {why}") from error
             unread[name] = why
             return []
         finally:
@@ -184,6 +204,25 @@ def _files_only(first: Path) -> Iterator[Mapping[str, str]]:
         yield unread
     finally:
         ConfigFactory.parse_URL, ConfigFactory.parse_file = parse_url, parse_file
+
+
+@contextmanager
+def _whole_lists() -> Iterator[None]:
+    """Keep the library from putting a part of a list in place of the list."""
+    from pyhocon.config_tree import ConfigTree, ConfigValues
+
+    put = ConfigTree.__setitem__
+
+    def checked(tree: Any, key: str, value: object) -> None:
+        if isinstance(dict.get(tree, key), list | ConfigValues) and _is_part_of_a_list(value):
+            raise _RefusedError(f"{_key(key)}: {PART_OF_A_LIST}")
+        put(tree, key, value)
+
+    ConfigTree.__setitem__ = checked
+    try:
+        yield
+    finally:
+        ConfigTree.__setitem__ = put
 
 
 def _leaves(value: object, path: Names) -> Iterator[tuple[Names, object]]:

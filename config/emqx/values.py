@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Final
 
 INFINITY: Final = "infinity"
-PART_OF_A_LIST: Final = "it changes a part of a list, and the rest is elsewhere: write the list at one place"
 _NONE: Final = ("infinity", "disabled", "none", "")
 
 _DURATION: Final = re.compile(r"(?:(\d{1,9}(?:\.\d+)?)(ms|s|m|h|d|w))", re.IGNORECASE | re.ASCII)

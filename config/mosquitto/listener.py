@@ -35,7 +35,8 @@ DIRECTORY: Final = (
 )
 MORE_AUTHORITIES: Final = "only those of cafile are taken: add the others to that file"
 NO_HTTP: Final = "Sluice has an admin API over HTTP on an address of its own (admin.listen)"
-ANY_PATH: Final = "Mosquitto takes WebSocket at any path of the URL; this is the one that most clients use"
+PATHS: Final = ["/mqtt", "/"]
+ANY_PATH: Final = "Mosquitto takes any path of the URL; these are those that most clients use"
 
 
 @dataclass
@@ -142,7 +143,7 @@ class Listener:
             section.remarks += [f"{self.lines[each]}: there is no certfile" for each in unused if each in self.lines]
         protocol = self.lines.get("protocol")
         if protocol is not None and values.word(protocol.value) == "websockets":
-            section.section("websocket").put("path", "/mqtt", protocol)
+            section.section("websocket").put("path", PATHS, protocol)
             section.section("websocket").remarks.append(ANY_PATH)
             if self.origins:
                 origins = [line.value for line in self.origins]

@@ -23,17 +23,9 @@ CLAIMED: Final = (
     "without a password_file Mosquitto believes the user name that a client claims; here clients with one are denied, "
     "until `sluice user add` gives it a password"
 )
-CERTIFICATE_ALONE: Final = (
-    "Mosquitto asks these clients for a user name and password too; here one who sends none is let in, and may do "
-    "nothing"
-)
-CERTIFICATE_ONLY: Final = (
-    "Mosquitto asks these clients for a user name and password too, which Sluice cannot; as the ACL file has lines for "
-    "clients without one, a rule denies everything on {name}"
-)
 DECIDED: Final = "Sluice does not have what decides there"
 NOBODY_THERE: Final = "no client may do anything there: Mosquitto lets nobody in, or asks what Sluice does not have"
-NAMED: Final = "a certificate alone is not enough there"
+BESIDE: Final = "Mosquitto asks for a password beside the certificate"
 FREE: Final = "listeners without an acl_file"
 
 Tell = Callable[[Line, str], None]
@@ -54,8 +46,6 @@ class _Door:
     """Whether a rule denies everything there."""
     closed: bool = False
     """Whether that has changed `anonymous`."""
-    only_named: bool = False
-    """Whether who has no user name may do nothing there."""
 
     @property
     def name(self) -> str:
@@ -93,12 +83,9 @@ class Permissions:
         has_users = "password_file" in authentication.keys
         self._deny_nobody(doors, has_users)
         claimed = [self._claims(door) for door in doors]
-        for door in doors:
-            self._look_at_certificates(door)
         self._put_anonymous(doors)
         self._put_rules(doors)
-        closed = any(each.asks and not each.listener.by_certificate for each in doors)
-        if has_users or not (closed or any(claimed)):
+        if has_users or not (any(each.asks for each in doors) or any(claimed)):
             return False
         authentication.put("password_file", str(users))
         authentication.remarks.append(NOBODY)
@@ -132,13 +119,13 @@ class Permissions:
                 self._deny(door)
 
     def _deny_nobody(self, doors: Sequence[_Door], has_users: bool) -> None:
-        """On these listeners Mosquitto lets nobody in, but Sluice would: users of others, or by a certificate."""
+        """On these listeners Mosquitto lets nobody in, but Sluice would: users of others."""
         shut = [door for door in doors if door.asks and door.file("password_file") is None and not door.denied]
         if has_users and shut:
             first = next(line for line in (door.file("password_file") for door in doors) if line is not None)
             self._tell(first, ALL_LISTENERS.format(others=", ".join(door.name for door in shut)))
         for door in shut:
-            door.denied = has_users or door.listener.by_certificate
+            door.denied = has_users
 
     def _claims(self, door: _Door) -> bool:
         """Whether clients get rights there by a name that they only claim."""
@@ -150,55 +137,36 @@ class Permissions:
         self._tell(line, CLAIMED)
         return True
 
-    def _look_at_certificates(self, door: _Door) -> None:
-        """Where a user name and password are asked for besides a certificate, a certificate alone gives no rights."""
-        if door.denied or not door.asks or not door.listener.by_certificate:
-            return
-        required = door.listener.lines["require_certificate"]
-        rules = door.file("acl_file")
-        door.only_named = rules is None
-        if rules is not None and acl.look(Path(self._paths.of(rules))).nameless:
-            self._tell(required, CERTIFICATE_ONLY.format(name=door.name))
-            self._deny(door)
-        else:
-            self._tell(required, CERTIFICATE_ALONE)
-
     def _put_anonymous(self, doors: Sequence[_Door]) -> None:
         sources = []
         for door in doors:
             source = str(door.file("allow_anonymous") or "Mosquitto's default")
             sources.append(f"{source}: {DECIDED}" if door.closed else source)
-        if len({door.anonymous for door in doors}) == 1:
-            self._root.put("allow_anonymous", doors[0].anonymous, *sources)
-            return
-        self._root.put("allow_anonymous", False)
+        same = len({door.anonymous for door in doors}) == 1
+        self._root.put("allow_anonymous", doors[0].anonymous if same else False, *(sources if same else []))
         for door, source in zip(doors, sources, strict=True):
-            door.section.put("allow_anonymous", door.anonymous, source)
+            beside = door.asks and door.listener.by_certificate
+            if beside or not same:
+                door.section.put("allow_anonymous", door.anonymous, source, *([BESIDE] if beside else []))
 
     def _put_rules(self, doors: Sequence[_Door]) -> None:
         """The rules before those of the ACL file."""
         denied = [door.name for door in doors if door.denied]
-        named = [door.name for door in doors if door.only_named and not door.denied]
         free = [
             door.name
             for door in doors
-            if door.file("acl_file") is None and not (door.denied or door.only_named or self._is_shut(door))
+            if door.file("acl_file") is None and not (door.denied or self._is_shut(door))
         ]
-        if not denied and not named and "acl_file" not in self._root.section("authorization").keys:
+        if not denied and "acl_file" not in self._root.section("authorization").keys:
             return
         rules: list[dict[str, object]] = []
         sources = []
         file = self._root.section("authorization").get("acl_file")
         hidden = [] if file is None else acl.look(Path(str(file))).hidden
         everything = list(dict.fromkeys([*_EVERYTHING, *hidden]))
-        for permit, listeners, users, source in (
-            ("deny", denied, [], NOBODY_THERE),
-            ("allow", named, ["*"], NAMED),
-            ("allow", free, [], FREE),
-        ):
+        for permit, listeners, source in (("deny", denied, NOBODY_THERE), ("allow", free, FREE)):
             if listeners:
                 rules.append({"permit": permit, "topics": everything, "listeners": listeners})
-                rules[-1] |= {"users": users} if users else {}
                 sources.append(source)
         if rules:
             self._root.section("authorization").put("rules", rules, *sources)

@@ -109,10 +109,6 @@ GUARDED: Final = {
         ["use_subject_as_username"],
     ),
     "names that are claimed": (f"{_OPEN}\nacl_file FOLDER/acl", ["acl_file"]),
-    "certificate and password": (
-        f"{_LISTEN}\n{_TLS}\nrequire_certificate true\npassword_file FOLDER/passwords",
-        ["require_certificate"],
-    ),
     "authorities in a directory": (
         f"{_OPEN}\nlistener OTHER\n{_TLS.replace('cafile FOLDER/ca.pem', 'capath FOLDER')}\nrequire_certificate true",
         ["capath"],

@@ -1,5 +1,6 @@
 """The same clients do the same with Mosquitto and then with Sluice on what has been imported from its file."""
 
+import ssl
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -37,9 +38,19 @@ class Place(NamedTuple):
     certificates: Certificates
 
 
-def log_in(address: Address, version: int = 5, user: str | None = None, password: str | None = None) -> bool:
+LOGINS: Final = ((None, None), ("ann", PASSWORD), ("ann", "wrong"), ("mallory", PASSWORD))
+"""Nobody's, a user's, with a wrong password, a stranger's."""
+
+
+def log_in(
+    address: Address,
+    version: int = 5,
+    user: str | None = None,
+    password: str | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> bool:
     """Whether a client is let in."""
-    with WireClient(address, version) as client:
+    with WireClient(address, version, tls=tls) as client:
         secret = None if password is None else password.encode()
         client.send(Connect("", True, username=user, password=secret, version=version))
         return client.expect(Connack).reason_code == 0
@@ -54,13 +65,18 @@ def as_user(address: Address, user: str, client_id: str) -> WireClient:
 
 
 def who_is_let_in(place: Place) -> Seen:
-    """Logins: nobody's, a user's, with a wrong password, a stranger's, by both versions and on both listeners."""
-    logins = [(None, None), ("ann", PASSWORD), ("ann", "wrong"), ("mallory", PASSWORD)]
+    """All logins, by both versions and on both listeners."""
     seen: Seen = []
     for address in {place.first: None, place.second: None}:
         with suppress(ConnectionRefusedError):
-            seen += [log_in(address, version, *login) for version in (4, 5) for login in logins]
+            seen += [log_in(address, version, *login) for version in (4, 5) for login in LOGINS]
     return seen
+
+
+def who_is_let_in_with_a_certificate(place: Place) -> Seen:
+    """All logins of clients that show a certificate too."""
+    tls = place.certificates.client_context(with_certificate=True)
+    return [log_in(place.first, 5, user, password, tls) for user, password in LOGINS]
 
 
 def who_may_enter(place: Place) -> Seen:
@@ -188,6 +204,11 @@ CASES: Final = {
         "require_certificate true\nuse_identity_as_username true\nacl_file FOLDER/acl\n"
         "listener SECOND HOST\nallow_anonymous true",
         certificates_are_users,
+    ),
+    "certificates and passwords": Case(
+        "listener FIRST HOST\ncafile CA\ncertfile SERVER\nkeyfile KEY\nrequire_certificate true\n"
+        "password_file FOLDER/passwords",
+        who_is_let_in_with_a_certificate,
     ),
     "window": Case(_OPEN + "max_inflight_messages 3", window),
     "default window": Case(_OPEN, window),

@@ -137,18 +137,20 @@ def test_dynamic_security(folder: Path, certificates: Certificates) -> None:
     assert "authorization.rules with `roles`" in told
 
 
-def test_certificate_and_password(folder: Path, certificates: Certificates) -> None:
-    """Where Mosquitto wants a certificate and a password, a certificate alone gives no rights."""
-    text = f"listener 1884\n{TLS}require_certificate true\npassword_file users\n"
+@pytest.mark.parametrize("users", ["password_file users\n", ""])
+def test_certificate_and_password(folder: Path, certificates: Certificates, users: str) -> None:
+    """Where Mosquitto wants a certificate and a password, a certificate alone is not enough."""
+    text = f"listener 1884\n{TLS}require_certificate true\n{users}"
     status, told, result = imported(folder, text, certificates)
-    named = {"permit": "allow", "topics": EVERYTHING, "listeners": ["listener-1884"], "users": ["*"]}
-    assert (status, result["authorization"]["rules"]) == (1, [named])
-    assert result["authorization"]["default"] == "deny"
-    assert "may do nothing" in told
-    result = imported(folder, f"{text}acl_file names\n", certificates, "--force")[2]
-    assert "rules" not in result["authorization"]
-    result = imported(folder, f"{text}acl_file patterns\n", certificates, "--force")[2]
-    assert result["authorization"]["rules"] == CLOSED
+    assert (status, "authorization" in result) == (0, False), told
+    assert [each["allow_anonymous"] for each in result["listeners"]] == [False]
+    assert Path(result["authentication"]["password_file"]) == folder / ("users" if users else "sluice-users")
+
+
+def test_websocket_paths(folder: Path, certificates: Certificates) -> None:
+    """Mosquitto takes any path: those that clients use by themselves are both there."""
+    status, _, result = imported(folder, f"{OPEN}protocol websockets\n", certificates)
+    assert (status, result["listeners"][0]["websocket"]["path"]) == (0, ["/mqtt", "/"])
 
 
 def test_sentences_once(folder: Path, certificates: Certificates) -> None:

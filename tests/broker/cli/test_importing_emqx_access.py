@@ -233,6 +233,10 @@ def test_lists_are_replaced(tmp_path: Path) -> None:
     [
         "authentication { 2 { enable = false } }",
         "authentication { 2 { mechanism = jwt, enable = false } }",
+        "authentication { 1 { mechanism = password_based, backend = built_in_database, enable = false } }",
+        "authentication.1.enable = false",
+        "authentication {}",
+        "authorization { sources { 1 { type = http, enable = false } } }",
         "authorization { sources { 2 { type = http, enable = false } } }",
         "authentication += { mechanism = jwt, enable = false }",
         "authorization { sources { 1 { enable = false } } }",
@@ -242,8 +246,22 @@ def test_lists_are_replaced(tmp_path: Path) -> None:
 def test_parts_of_lists(tmp_path: Path, more: str) -> None:
     """What changes or adds a part of a list is named, and nothing is written: the library forgets the other parts."""
     both = "authentication = [{ mechanism = password_based, backend = built_in_database }, { mechanism = jwt }]\n"
-    status, told, made = run(tmp_path, f"{both}authorization {{ sources = [{{ type = http }}] }}\n{more}")
-    assert (status, made, "write the list at one place" in told) == (2, {}, True)
+    both += "authorization { sources = [{ type = http }, { type = file }] }\n"
+    for there, here in (("", both + more), (both, more)):
+        (tmp_path / "cluster.hocon").write_text(there)
+        status, told, made = run(tmp_path, here)
+        assert (status, made, "write the list at one place" in told) == (2, {}, True)
+
+
+def test_lists_of_substitutions(tmp_path: Path) -> None:
+    """A part of a list that is put together of others is noticed too; what is no part of one is not."""
+    own = "own = [{ mechanism = password_based, backend = built_in_database }]\n"
+    off = "authentication { 1 { mechanism = jwt, enable = false } }"
+    for text in (f"{own}authentication = ${{own}}\n{off}", f"{own}authentication = ${{own}} [{{ a = b }}]\n{off}"):
+        assert run(tmp_path, text)[0] == 2
+    text = "same { max_inflight = 5 }\nmqtt = ${same}\nmqtt { max_mqueue_len = 6 }\n"
+    made = run(tmp_path, f"{text}authentication {{ 1 {{ mechanism = jwt }} }}")[2]
+    assert made["session"] == {"max_inflight": 5, "max_mqueue_len": 6}
 
 
 def test_no_authentication(tmp_path: Path) -> None:
@@ -288,6 +306,27 @@ def tokens(folder: Path, settings: str) -> tuple[int, str, dict[str, Any]]:
     assert made["allow_anonymous"] is False
     assert ("password_file" in made["authentication"]) == ("jwt" not in made["authentication"])
     return status, told, made["authentication"].get("jwt", {})
+
+
+@pytest.mark.parametrize("before", ["password_based, backend = built_in_database", "password_based, backend = http"])
+def test_tokens_behind_another_authenticator(tmp_path: Path, before: str) -> None:
+    """No token is accepted where an authenticator before it may refuse the client, as with a wrong password."""
+    status, told, made = run(tmp_path, f"authentication = [{{ mechanism = {before} }}, {{ {JWKS} }}]")
+    assert (status, list(made["authentication"]), "comes behind" in told) == (1, ["password_file"], True)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        "{{ mechanism = scram, backend = built_in_database }}, {{ {jwt} }}",
+        "{{ mechanism = password_based, backend = http, enable = false }}, {{ {jwt} }}",
+        "{{ {jwt} }}, {{ mechanism = password_based, backend = built_in_database }}",
+    ],
+)
+def test_tokens_beside_other_authenticators(tmp_path: Path, others: str) -> None:
+    """Tokens are accepted before others, and behind those that are off or are never asked about a password."""
+    made = run(tmp_path, f"authentication = [{others.format(jwt=JWKS)}]")[2]
+    assert "jwt" in made["authentication"]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """`sluice import mosquitto`: files of a container are found beside mosquitto.conf, or where --map says."""
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
+import config
 from tests.broker.cli.test_importing import import_from
 from tests.support.broker.logins import fast_hash
 
@@ -63,6 +65,20 @@ def test_other_paths_are_not_guessed(tmp_path: Path) -> None:
     (tmp_path / "mosquitto.conf").write_text("listener 1883\npassword_file /elsewhere/passwd\n")
     status, _, err = import_from(tmp_path, "-o", tmp_path / "sluice.yaml")
     assert (status, "there is no file '/elsewhere/passwd'" in err) == (1, True)
+
+
+@pytest.mark.parametrize("option", ["password_file", "acl_file"])
+def test_missing_files_have_a_remedy(tmp_path: Path, option: str) -> None:
+    """`config check` refuses a result that names a file that is not here; what is printed is what mends it."""
+    (tmp_path / "mosquitto.conf").write_text(f"listener 1883 127.0.0.1\n{option} /gone/here/names\n")
+    output = tmp_path / "sluice.yaml"
+    status, _, err = import_from(tmp_path, "-o", output)
+    assert (status, [each.path.rpartition(".")[2] for each in config.check(output)]) == (1, [option])
+    (arguments,) = re.findall("import again with (.*)=DIR", err)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "names").write_text("")
+    status, _, err = import_from(tmp_path, "-o", output, *f"{arguments}={tmp_path}/there".split())
+    assert (status, err, config.check(output)) == (0, "", [])
 
 
 @pytest.mark.parametrize("place", ["mosquitto.db", "data/mosquitto.db"])
