@@ -44,6 +44,8 @@ def expected(kind: str, context: Mapping[str, Any]) -> str:
     if kind == "extra_forbidden":
         return "is unknown: leave it out"
     if kind == "value_error":
+        if isinstance(context["error"], UnicodeEncodeError):
+            return "write Unicode text: half of a surrogate pair is in it"
         return str(context["error"])  # raised by our own parsers, complete
     if kind in BOUNDS:
         name, bound = BOUNDS[kind]

@@ -1,5 +1,6 @@
 """Checks the files that a configuration names, without using them."""
 
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any, Final
@@ -39,10 +40,33 @@ def unreadable(names: Mapping[Path, str | None]) -> Iterator[tuple[Path, str]]:
 
 
 def no_directory(name: object) -> str:
-    """Why files cannot be made below this name: something else has it. Empty if nothing is in the way."""
-    if not isinstance(name, str | FilePath) or not is_there(FilePath(name)) or FilePath(name).is_dir():
+    """Why files cannot be made below this name: something else has it, or a part of it. Empty = nothing has."""
+    if not isinstance(name, str | FilePath):
         return ""
-    return f"found {found(str(name))}, which is no directory: name another one, or move it away"
+    path = FilePath(name)
+    first = next((each for each in (path, *path.parents) if is_there(each)), None)
+    if first is None or first.is_dir():
+        return ""
+    return f"found {found(str(first))}, which is no directory: name another one, or move it away"
+
+
+def no_journal(name: object) -> str:
+    """Why a journal cannot be below this name; empty if nothing is in the way. Groups are for the broker to judge."""
+    in_the_way = no_directory(name)
+    return in_the_way or (writable_by_others(FilePath(name)) if isinstance(name, str | FilePath) else "")
+
+
+def writable_by_others(directory: FilePath, forbidden: int = stat.S_IWOTH) -> str:
+    """Why other users can replace what is in a directory; empty if they cannot, or it is not there.
+
+    `forbidden`: permissions that let them; the sticky bit does not help, because whoever can make a file can make a
+    segment. Raises OSError.
+    """
+    mode = stat.S_IMODE(directory.stat().st_mode) if is_there(directory) else 0
+    if not mode & forbidden:
+        return ""
+    remedy = f"`chmod go-w {directory}`, or name another directory"
+    return f"its mode is {mode:04o}, so other users can replace the journal: {remedy}"
 
 
 def is_irregular(path: FilePath) -> bool:

@@ -198,9 +198,10 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     wrong = [*files.broken(listeners, raw.values.get("admin")), *files.unreadable(named)]
     for path, message in [*wrong, *plugins.missing(raw.values)]:
         yield _problem(path, message, raw)
-    metrics = raw.values.get("metrics")
-    if isinstance(metrics, dict) and (message := files.no_directory(metrics.get("directory"))):
-        yield _problem(("metrics", "directory"), message, raw)
+    for section, check in (("metrics", files.no_directory), ("persistence", files.no_journal)):
+        values = raw.values.get(section)
+        if isinstance(values, dict) and (message := check(values.get("directory"))):
+            yield _problem((section, "directory"), message, raw)
     name = named[partial.RULES_FILE]
     if name is not None and partial.RULES_FILE not in dict(wrong):
         try:

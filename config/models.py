@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from config import address_rules, admin_rules, bind_address, rules
@@ -25,6 +25,7 @@ from config.quota import Quota
 from config.rule import Network
 from config.session import Session
 from config.tls import Tls
+from config.units import found
 from config.value_types import (
     MAX_NAME,
     Count,
@@ -43,6 +44,11 @@ from config.value_types import (
 DEFAULT_BIND: Final = "127.0.0.1:1883"
 """The bind address without configuration: this machine only, MQTT's port."""
 
+_ORIGIN: Final = re.compile(
+    r"null|[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII
+)
+"""RFC 6454, section 6.2: `null` is that of pages without one, such as files."""
+
 
 def _host_name() -> str:
     """This machine's name as a valid node name."""
@@ -50,12 +56,23 @@ def _host_name() -> str:
     return name or "sluice"
 
 
+def _check_origin(value: str) -> str:
+    """Refuse what no browser sends: it would match no page."""
+    match = _ORIGIN.fullmatch(value)
+    if match is None or int(match["port"] or 0) > bind_address.MAX_PORT:
+        raise ValueError(
+            f"found {found(value)}: write an origin as browsers send it, in lower case and without a path, "
+            "such as https://example.com or http://localhost:8080"
+        )
+    return value
+
+
 class WebSocket(Model):
     """MQTT over WebSocket on one listener."""
 
     path: Annotated[list[str], BeforeValidator(check_url_paths)] = Field(default_factory=lambda: ["/mqtt"])
     """The paths of the URL at which MQTT is; written as one text, or as a list of several."""
-    origins: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
+    origins: list[Annotated[str, AfterValidator(_check_origin)]] = Field(default_factory=list)
     """The origins that may connect, such as `https://example.com`, and clients without one; empty = any."""
 
 

@@ -1,9 +1,12 @@
 """The section `mqtt`: limits, times and features of the protocol."""
 
+import re
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from config.bind_address import MAX_PORT
+from config.units import found
 from config.value_types import (
     MAX_UINT16,
     Count,
@@ -24,6 +27,35 @@ LARGEST_PACKET: Final = 5 + 268_435_455
 
 MOST_TOPIC_LEVELS: Final = 256
 """Matching recurses once per level, and the interpreter's stack allows about a thousand calls."""
+
+CLIENT_ID: Final = "{client_id}"
+"""Stands for the client id in Response Information."""
+
+_REFERENCE: Final = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://)?(?:[^\s/?#@:,\[\]]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?(?:/\S*)?", re.ASCII
+)
+
+
+def _check_response_information(value: str) -> str:
+    """Refuse what cannot begin a topic of responses."""
+    if any(character in value.replace(CLIENT_ID, "") for character in "+#{}") or value.startswith("$"):
+        raise ValueError(
+            f"found {found(value)}: write the beginning of a topic, such as replies/{CLIENT_ID}, without + and #, "
+            f"without $ at its beginning, and without braces except those of {CLIENT_ID}"
+        )
+    return value
+
+
+def _check_references(value: str) -> str:
+    """Refuse a Server Reference by which no server can be found (section 4.13.1)."""
+    for each in value.split(" "):
+        match = _REFERENCE.fullmatch(each)
+        if match is None or not 1 <= int(match["port"] or MAX_PORT) <= MAX_PORT:
+            raise ValueError(
+                f"found {found(value)}: write a host, perhaps with a port (1 to {MAX_PORT}), such as "
+                "broker-2.example.com:1883 or [::1]:1883; of several each after one space"
+            )
+    return value
 
 
 class Mqtt(Model):
@@ -71,9 +103,9 @@ class Mqtt(Model):
     """How many deliveries a message makes for a client that has several matching subscriptions [MQTT-3.3.4-2]."""
     check_payload_format: bool = True
     """Whether payloads marked as UTF-8 are checked (section 3.3.2.3.2)."""
-    response_information: Text | None = None
+    response_information: Annotated[Text, AfterValidator(_check_response_information)] | None = None
     """Response Information for clients that ask for it; `{client_id}` is replaced with their client id."""
-    redirect_to: Text | None = None
+    redirect_to: Annotated[Text, AfterValidator(_check_references)] | None = None
     """Server Reference: other servers to which clients are redirected. None = no redirection."""
     redirect: Literal["temporary", "permanent"] = "temporary"
     """Use another server (0x9C) or Server moved (0x9D)."""

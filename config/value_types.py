@@ -1,5 +1,6 @@
 """The types of configuration values: parsing, checks, written form."""
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -116,6 +117,13 @@ def check_directory(value: object) -> object:
     """Refuse an empty path."""
     if value == "":
         raise ValueError("found an empty path: write a directory, or leave the key out")
+    return _file_name(value)
+
+
+def _file_name(value: object) -> object:
+    """Refuse a path that no file can have."""
+    if isinstance(value, str) and b"\0" in os.fsencode(value):
+        raise ValueError(f"found {units.found(value)}: write a path without the null character")
     return without_tilde(value)
 
 
@@ -130,7 +138,7 @@ def check_path(value: object) -> object:
     """Refuse an empty path of a file."""
     if value == "":
         raise ValueError("found an empty path: name a file, or leave the key out")
-    return without_tilde(value)
+    return _file_name(value)
 
 
 def check_factor(value: object) -> object:

@@ -6,7 +6,7 @@ from typing import Final, final
 from broker.routing.router import is_wildcard
 from broker.routing.shared_queues import split_share
 from config.models import Config
-from config.mqtt import LARGEST_PACKET
+from config.mqtt import CLIENT_ID, LARGEST_PACKET
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.connect import Connect
@@ -75,7 +75,7 @@ class Capabilities:
         if not self.shared_available:
             connack[props.SHARED_SUBSCRIPTION_AVAILABLE] = 0
         if self.response_information and asked.get(props.REQUEST_RESPONSE_INFORMATION) == 1:  # [MQTT-3.1.2-28]
-            information = self.response_information.replace("{client_id}", as_level(client_id))
+            information = self.response_information.replace(CLIENT_ID, as_level(client_id))
             if len(information.encode()) <= MAXIMUM_UINT16:
                 connack[props.RESPONSE_INFORMATION] = information
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from broker.server.listening import server_context
-from broker.server.tls_files import expires_soon, out_of_date, own_certificate, sections
+from broker.server.tls_files import expires_soon, no_authority, out_of_date, own_certificate, sections
 from broker.server.x509 import Certificate
 from config.models import Config
 
@@ -69,9 +69,13 @@ def unusable(config: Config) -> dict[str, str]:
 
 
 def dates(config: Config, now: float) -> tuple[dict[str, str], dict[str, str]]:
-    """The certificates that are not valid at this Unix time, by key, and those that expire soon. Raises OSError."""
+    """The certificates that are not valid at this Unix time, by key, and those that expire soon. Raises OSError.
+
+    Authorities are wrong if all of them are.
+    """
     own = {f"{place}.certfile": own_certificate(tls) for place, tls in sections(config).items()}
     read = {key: certificate for key, certificate in own.items() if certificate is not None}
     wrong = {key: out_of_date(certificate, now) for key, certificate in read.items()}
+    wrong |= {f"{place}.cafile": no_authority(tls, now) for place, tls in sections(config).items()}
     soon = {key: expires_soon(certificate, now) for key, certificate in read.items()}
     return {key: why for key, why in wrong.items() if why}, {key: why for key, why in soon.items() if why}

@@ -47,6 +47,20 @@ def out_of_date(certificate: Certificate, now: float) -> str:
     return ""
 
 
+def no_authority(tls: Tls, now: float) -> str:
+    """Why no client's certificate can be verified at this Unix time; empty = one can be, or none is. Raises OSError."""
+    if tls.cafile is None:
+        return ""
+    try:
+        found = certificates(tls.cafile.read_bytes())
+    except ValueError:
+        return ""  # one that only OpenSSL can read may be valid
+    if not found or not all(out_of_date(each, now) for each in found):
+        return ""
+    latest = max(found, key=lambda each: each.not_after)
+    return f"no authority is valid now (the last one: {_date(latest.not_before)} to {_date(latest.not_after)}): add one"
+
+
 def refuse_out_of_date(new: Certificate | None, old: Certificate | None, file: Path, now: float) -> None:
     """Raises OSError if one that is not valid at this Unix time would replace one that is; None = nobody can say."""
     wrong = "" if new is None else out_of_date(new, now)

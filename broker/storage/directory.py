@@ -11,6 +11,7 @@ from broker.storage import fsync
 from broker.storage.errors import StorageError, unusable
 from broker.storage.found import names
 from broker.storage.spares import NEW
+from config.files import writable_by_others
 
 LOCK: Final = "journal.lock"
 """A broker holds it."""
@@ -53,17 +54,11 @@ def _make(directory: Path) -> None:
 def _check_mode(directory: Path) -> None:
     """Raise StorageError if users besides the broker's can replace what is in it.
 
-    The sticky bit does not help: whoever can make a file can make a segment. A group of the broker's own may write, as
-    orchestrators arrange it for volumes.
+    A group of the broker's own may write, as orchestrators arrange it for volumes.
     """
-    status = directory.stat()
-    strangers = status.st_gid not in {os.getegid(), *os.getgroups()}
-    if status.st_mode & (stat.S_IWOTH | (stat.S_IWGRP if strangers else 0)):
-        mode = stat.S_IMODE(status.st_mode)
-        raise StorageError(
-            f"persistence.directory {directory}: its mode is {mode:04o}, so other users can replace the journal: "
-            f"`chmod go-w {directory}`, or name another directory"
-        )
+    strangers = directory.stat().st_gid not in {os.getegid(), *os.getgroups()}
+    if why := writable_by_others(directory, stat.S_IWOTH | (stat.S_IWGRP if strangers else 0)):
+        raise StorageError(f"persistence.directory {directory}: {why}")
 
 
 def _check_kinds(directory: Path) -> None:

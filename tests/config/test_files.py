@@ -113,3 +113,38 @@ def test_password_file_of_a_configuration(folder: Path) -> None:
 def test_whether_a_file_is_there(folder: Path) -> None:
     """A name that is too long for a file is none."""
     assert [files.is_there(folder / name) for name in ("cert", "none", "x" * 300)] == [True, False, False]
+
+
+@pytest.mark.parametrize("section", ["persistence", "metrics"])
+@pytest.mark.parametrize("name", ["text", "text/below", "text/far/below"])
+def test_directory_that_cannot_be(folder: Path, section: str, name: str) -> None:
+    """A file in the place of a directory, or of one above it, is a mistake, as it is at the start."""
+    file = folder / "sluice.yaml"
+    file.write_text(yaml.safe_dump({section: {"directory": str(folder / name)}}))
+    (problem,) = config.check(file)
+    assert problem.path == f"{section}.directory"
+    assert problem.message == f"found '{folder}/text', which is no directory: name another one, or move it away"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o702])
+def test_journal_that_others_could_replace(folder: Path, mode: int) -> None:
+    """A directory that all users may write to is a mistake at its key; one that is not there yet is none."""
+    file, journal = folder / "sluice.yaml", folder / "journal"
+    file.write_text(yaml.safe_dump({"persistence": {"directory": str(journal)}}))
+    assert config.check(file) == []
+    journal.mkdir()
+    journal.chmod(mode)
+    (problem,) = config.check(file)
+    assert problem.path == "persistence.directory"
+    assert problem.message.startswith(f"its mode is {mode:04o}, so other users can replace the journal: `chmod go-w ")
+    journal.chmod(0o700)
+    assert config.check(file) == []
+
+
+def test_half_of_a_surrogate_pair(folder: Path) -> None:
+    """Text that is none is a mistake in our words, wherever it is."""
+    file = folder / "sluice.yaml"
+    file.write_text('mqtt: {redirect_to: "\\ud800"}\nlisteners: [{bind: "unix:\\ud800"}]\n')
+    assert {problem.message for problem in config.check(file)} == {
+        "write Unicode text: half of a surrogate pair is in it"
+    }

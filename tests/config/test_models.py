@@ -138,7 +138,8 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Listener, "tls", [True, "cert.pem", {}]),
     (Listener, "websocket", [5, "mqtt", []]),
     (WebSocket, "path", ["", "mqtt", "/a b", "/ä", "/" * 1001, "/a?b", None, 5, [], ["mqtt"], ["/", 5]]),
-    (WebSocket, "origins", [None, "https://example.com", [""], [5]]),
+    (WebSocket, "origins", [None, "https://example.com", [""], [5], ["example.com"], ["https://example.com/"], ["*"]]),
+    (WebSocket, "origins", [["https://Example.com"], ["https://a:99999"], ["https://a b"], ["https://ä.example"]]),
     (Tls, "certfile", [None, 5, []]),
     (Tls, "partial_chain", ["maybe", None, 2]),
     *((Tls, key, [5, []]) for key in ("keyfile", "cafile", "crlfile")),
@@ -182,8 +183,9 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Mqtt, "shared_subscription_available", ["maybe", None, 2]),
     (Mqtt, "overlapping_subscriptions", ["both", None, 1]),
     (Mqtt, "check_payload_format", ["maybe", None, 2]),
-    (Mqtt, "response_information", ["", "a\0b", "x" * 65_536, 5]),
-    (Mqtt, "redirect_to", ["", "a\0b", "x" * 65_536, 5]),
+    (Mqtt, "response_information", ["", "a\0b", "x" * 65_536, 5, "a/#", "+/b", "r/{clientid}", "$SYS/r", "\ud800"]),
+    (Mqtt, "redirect_to", ["", "a\0b", "x" * 65_536, 5, ":1883", "a:0", "a:65536", "a:b", "a,b:1", "\ud800"]),
+    (Mqtt, "redirect_to", [" a", "a  b", "a\tb", "::1", "[::1", "user@a"]),
     (Mqtt, "redirect", ["moved", None, 1]),
     (Mqtt, "sys_interval", [0, -1, "10", None]),
     (Authentication, "password_file", ["", 5, []]),
@@ -273,7 +275,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Persistence, "memory", [-1, 1.5, "10 M", None, True]),
     (Persistence, "max_bytes", [-1, 1, "1KiB", 1.5, "10 M", None, True]),
     (Admin, "socket", ["", "a\0b", "x" * 108, "ä" * 54, 5, [], True]),
-    (Metrics, "directory", ["", 5, []]),
+    (Metrics, "directory", ["", 5, [], "a\0b", "\ud800"]),
     (Metrics, "interval", [0, 0.09, "infinity", math.inf, None]),
     (Metrics, "heartbeat", [0, -1, "x", None]),
 ]
@@ -337,6 +339,11 @@ def test_log_rejects(key: str, value: object) -> None:
         ("mqtt", "max_packet_size", 268_435_460, 268_435_460),
         ("mqtt", "session_expiry_interval", "0s", 0.0),
         ("mqtt", "keepalive_multiplier", "2", 2.0),
+        ("mqtt", "response_information", "r/{client_id}/$x", "r/{client_id}/$x"),
+        *(
+            ("mqtt", "redirect_to", value, value)
+            for value in ("a", "a.example:1 [::1]:65535 b", "mqtts://a:8883", "wss://a/mqtt", "10.0.0.1")
+        ),
         ("metrics", "interval", "100ms", 0.1),
         ("metrics", "directory", "metrics", Path("metrics")),
     ],
@@ -345,6 +352,12 @@ def test_accepted(section: str, key: str, value: object, loaded: object) -> None
     """Bounds themselves are accepted; no limit is 0 for counts and sizes, math.inf for durations."""
     config = Config.model_validate({section: {key: value}})
     assert getattr(getattr(config, section), key) == loaded
+
+
+def test_accepted_origins() -> None:
+    """Whatever browsers and paho-mqtt send as an origin is accepted."""
+    origins = ["https://a.example", "http://localhost:8080", "http://[::1]:80", "null", "capacitor://localhost"]
+    assert WebSocket.model_validate({"origins": origins}).origins == origins
 
 
 def test_version_without_quotes() -> None:

@@ -43,7 +43,7 @@ def client_context(ca: trustme.CA) -> ssl.SSLContext:
     return context
 
 
-def listener(file: Path, **tls: str) -> dict[str, Any]:
+def listener(file: Path, **tls: object) -> dict[str, Any]:
     """A listener with this certificate."""
     return {"name": "mqtts", "bind": "127.0.0.1:0", "tls": {"certfile": str(file), **tls}}
 
@@ -133,6 +133,22 @@ def test_check(tmp_path: Path, begin: timedelta, end: timedelta, status: int, sa
     result = CliRunner().invoke(app, ["config", "check", str(file)])
     assert ("warning" in result.output) == ("warning" in said)
     assert (result.exit_code, said in result.output.replace(str(tmp_path) + "/", "")) == (status, True), result.output
+
+
+@pytest.mark.parametrize("valid", [False, True])
+def test_check_of_authorities(tmp_path: Path, valid: bool) -> None:
+    """`config check` ends with 2 if no authority of a listener is valid now; one that is suffices."""
+    old = tmp_path / "old.pem"
+    issue(tmp_path / "own.pem", trustme.CA(), -DAY, 90 * DAY)
+    issue(old, trustme.CA(), -9 * DAY, -DAY)
+    if valid:
+        old.write_bytes(old.read_bytes() + trustme.CA().cert_pem.bytes())
+    file = tmp_path / "own.yaml"
+    own = listener(tmp_path / "own.pem", cafile=str(old), partial_chain=True)
+    file.write_text(yaml.safe_dump({"listeners": [own]}))
+    result = CliRunner().invoke(app, ["config", "check", str(file)])
+    said = "listeners[0].tls.cafile: no authority is valid now (the last one: "
+    assert (result.exit_code, said in result.output) == ((0, False) if valid else (2, True)), result.output
 
 
 def test_check_of_a_pair(tmp_path: Path) -> None:
