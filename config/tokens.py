@@ -17,6 +17,7 @@ CLAIM_PLACEHOLDER: Final = re.compile(r"\{(username|client_id)\}")
 """What in the value of a claim stands for a name in CONNECT."""
 
 _BRACES: Final = re.compile(r"[{}]")
+_TIMES: Final = ("exp", "iat", "nbf")
 _NO_NAME: Final = "with sent_as: username it is the token, which no claim has: write {client_id} or a text"
 _CLAIM: Final = "write a name, and a text, perhaps with {username} or {client_id}, or null for tokens without the claim"
 
@@ -69,6 +70,8 @@ class Jwt(Model):
             each = " and ".join(reversed(kinds.values()))
             raise ValueError(f"one key_file cannot serve {each}: write one of these algorithms, or jwks_file")
         for name, expected in self.claims.items():
+            if (why := self._never(name, expected)) is not None:
+                raise ValueError(f"claims: found {expected!r:.80} for {name!r:.80}: {why}")
             if not name or expected == "" or _BRACES.search(CLAIM_PLACEHOLDER.sub("", expected or "")):
                 raise ValueError(f"claims: found {expected!r:.80} for {name!r:.80}: {_CLAIM}")
             if self.sent_as == "username" and "{username}" in (expected or ""):
@@ -76,3 +79,16 @@ class Jwt(Model):
         if self.jwks_url is not None and (why := refusal(self.jwks_url)):
             raise ValueError(f"jwks_url: {why}")
         return self
+
+    def _never(self, name: str, expected: str | None) -> str | None:
+        """Why no token could be accepted with this claim; None if one can."""
+        if name == "exp" or (name in _TIMES and expected is not None):
+            return "the broker compares this time with its clock: remove it"
+        if name == self.user_claim and expected is None:
+            return f"each token has the user name in it: write a text, or another user_claim than {name}"
+        own = {"iss": self.issuer, "aud": self.audience}.get(name)
+        if own is not None and expected != own and not CLAIM_PLACEHOLDER.search(expected or ""):
+            return f"{'issuer' if name == 'iss' else 'audience'} asks for {own!r:.80}: remove one"
+        if name == "aud" and own is None and expected is not None:
+            return "without audience, tokens with this claim are refused: write audience too"
+        return None

@@ -114,7 +114,7 @@ def import_emqx(
     text = imported.document(translated.section, "emqx", ", ".join(map(str, sources)))
     needed = users if translated.users is not None and not users.exists() else None
     missing = checked(output, text, needed, None)
-    wrong = [str(finding) for finding in translated.findings if finding.wrong] + missing
+    wrong = imported.told(finding for finding in translated.findings if finding.wrong) + missing
     for each in wrong:
         print(each, file=sys.stderr)
     summarise(output, translated.findings, needed)

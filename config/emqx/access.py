@@ -13,8 +13,9 @@ _BY_KEY: Final = [f"{family}{bits}" for family in ("RS", "PS", "ES") for bits in
 
 _INSTEAD: Final = {
     "built_in_database": "EMQX's users are in its database: `sluice user add` adds them again",
-    "postgresql": "write authentication.postgres; password_hash has to be as `sluice user` writes it",
-    "http": "write authentication.http: the service gets other JSON, and an answer of EMQX's means something else here",
+    "postgresql": "write authentication.postgres, for hashes as `sluice user` or mosquitto_passwd makes them",
+    "http": "write authentication.http, whose service answers 200 to let in, 401 to refuse and 204 for users whom it "
+    "does not know; MIGRATION.md says what it gets",
     "scram": "`sluice user scram NAME` prints an entry of authentication.scram for each user",
     "jwt": "write authentication.jwt: the secret goes into a file, which key_file names",
     "": "there is no such authenticator: write authentication.http, or a plugin",

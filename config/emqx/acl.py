@@ -47,7 +47,7 @@ class Names(Enum):
     """How a name that rules have is known."""
 
     SURE = "sure"
-    CLAIMED = "Sluice believes no user name that nobody checks: there is no authentication"
+    CLAIMED = "without authentication Sluice believes no user name"
     OTHERS = "EMQX makes this name of something else, which Sluice does not"
 
 
@@ -69,8 +69,10 @@ class Known:
 class Read:
     """A term of acl.conf."""
 
+    line: int
     source: str
     """As written."""
+    denies: bool
     rules: list[Rule] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     """What the rules do not say."""
@@ -81,11 +83,11 @@ class Read:
 
 def rules(text: str, known: Known) -> Iterator[Read]:
     """Each term. Raises ValueError if the file has others than rules."""
-    for source, term in terms(text):
+    for line, source, term in terms(text):
         if not isinstance(term, tuple) or len(term) not in (2, 4) or term[0] not in ("allow", "deny"):
             raise ValueError(f'found {source!r:.60}: write a rule such as {{allow, all, publish, ["a/#"]}}.')
-        read = Read(source, about_profile="security_profile" in source)
-        _Reader(read, term[0] == "deny", known).read(*term)
+        read = Read(line, source, term[0] == "deny", about_profile="security_profile" in source)
+        _Reader(read, known).read(*term)
         if term == _SHIPPED:
             read.wrong.clear()
         yield read
@@ -108,9 +110,8 @@ def deny_dollars(found: list[Rule]) -> None:
 class _Reader:
     """Makes rules of one term."""
 
-    def __init__(self, read: Read, denies: bool, known: Known) -> None:
+    def __init__(self, read: Read, known: Known) -> None:
         self._read = read
-        self._denies = denies
         self._known = known
 
     def read(self, permit: str, who: Any, action: Any = _ALL, topics: Any = _ALL) -> None:
@@ -123,15 +124,14 @@ class _Reader:
         rule = {"permit": str(permit), "topics": filters, **about}
         for each in alternatives:
             self._read.rules.append(rule | each)
-            if self._denies:
+            if self._read.denies:
                 self._read.rules += _of_wildcards(rule | each)
 
     def _unknown(self, why: str) -> bool:
         """Say what cannot be said; returns whether the rule is about more instead."""
-        widened = f"{why}: it denies more" if self._denies else why
-        if widened not in self._read.wrong:
-            self._read.wrong.append(widened)
-        return self._denies
+        if why not in self._read.wrong:
+            self._read.wrong.append(why)
+        return self._read.denies
 
     def _who(self, who: Any) -> Alternatives:
         """Conditions, of which one has to hold; none: the rule is about nobody."""
@@ -174,14 +174,14 @@ class _Reader:
     def _name(self, key: str, value: Any) -> Alternatives:
         known = self._known.of(key)
         if known is not Names.SURE and (self._unknown(known.value) or known is Names.OTHERS):
-            return [{}] if self._denies else []
+            return [{}] if self._read.denies else []
         if isinstance(value, str) and value:
             return [{key: [re.sub(r"([*?\[])", r"[\1]", value)]}]
         match = _NAME.fullmatch(value[1]) if isinstance(value, tuple) and len(value) == 2 and value[0] == "re" else None
         if match is None:
             return self._any(_NO_REGEX)
         # A point is meant as one, but stands for any character.
-        return [{key: [match[1].replace(".", "?") if self._denies else match[1]]}]
+        return [{key: [match[1].replace(".", "?") if self._read.denies else match[1]]}]
 
     def _action(self, action: Any) -> Rule | None:
         """What the rule is about; None: nothing."""

@@ -9,7 +9,7 @@ from config.emqx import acl, values
 from config.emqx.listener import file_of
 from config.emqx.reading import PART_OF_A_LIST, Setting
 from config.files import is_there
-from config.imported.draft import Finding, Line, Section, Value, printable
+from config.imported.draft import Finding, Line, Section, Value
 
 _ACL: Final = "acl.conf"
 _PACKAGED: Final = {"/var/lib/emqx/configs": "/etc/emqx"}
@@ -61,7 +61,7 @@ class Authorization:
         if self._deny_action is not None:
             closes = self._deny_action.value == "disconnect"
             section.put("refused_publish", "close" if closes else "acknowledge", self._deny_action)
-        read: list[tuple[Line, acl.Read]] = []
+        read: list[tuple[Path, acl.Read]] = []
         closed: Line | None = self.doubts[0] if self.doubts else None
         for line, file in self._in_order(root, findings):
             if closed is not None:
@@ -71,14 +71,14 @@ class Authorization:
                 findings.append(Finding(line, _NOT_TAKEN, wrong=True))
             else:
                 try:
-                    read += [(line, each) for each in acl.rules(file.read_text(errors="surrogateescape"), known)]
+                    read += [(file, each) for each in acl.rules(file.read_text(errors="surrogateescape"), known)]
                 except (OSError, ValueError) as error:
                     closed = line
                     why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
                     findings.append(Finding(line, f"{file}: {why}; {_NOT_TAKEN}", wrong=True))
         hardened = known.profile == "hardened" or any(each.about_profile for _, each in read)
         acl.deny_dollars([rule for _, each in read for rule in each.rules])
-        rules = [made for line, each in read for made in _sections(each, line, findings)]
+        rules = [made for file, each in read for made in _sections(each, file, findings)]
         self._put_default(section, rules, closed, _HARDENED if hardened else _LEGACY)
         if rules:
             section.keys["rules"] = rules
@@ -89,7 +89,7 @@ class Authorization:
             root.remarks.append(f"{self._empty}: {_EMPTY}")
         elif not self._sources:
             file = self._default_file()
-            yield Line(file, 1, "", _DEFAULT), file
+            yield Line(file, 1, _DEFAULT), file
         for _, found in sorted(self._sources.items(), key=lambda each: int(each[0]) if each[0].isdigit() else 0):
             if "type" not in found or "1" not in self._sources:
                 raise ValueError(f"{next(iter(found.values()))}: {PART_OF_A_LIST}")
@@ -99,7 +99,7 @@ class Authorization:
             is_file = "path" in found and "type" in found and found["type"].value == "file"
             first = found["path"] if is_file else next(iter(found.values()))
             findings += [Finding(each, "part of it") for each in found.values() if each is not first and not is_file]
-            root.remarks += [f"{each}: {_ACL}" for each in found.values() if each is not first and is_file]
+            root.remarks += [f"{each}: {_ACL}" for each in found.values() if is_file]
             yield first, Path(file_of(self._folder, first.value)) if is_file else None
 
     def _default_file(self) -> Path:
@@ -136,15 +136,18 @@ class Authorization:
             section.put("default", "deny", _DOLLAR)
 
 
-def _sections(read: acl.Read, line: Line, findings: list[Finding]) -> Iterator[Section]:
+def _sections(read: acl.Read, file: Path, findings: list[Finding]) -> Iterator[Section]:
     """Our rules of a term."""
-    shown = printable(" ".join(read.source.split()))
-    findings += [Finding(line, f"{shown}: {said}", wrong=True) for said in read.wrong]
-    findings += [Finding(line, f"{shown}: {said}") for said in read.left]
+    line = Line(file, read.line, " ".join(read.source.split()))
+    if read.wrong:
+        changed = "denies more" if read.denies else "allows less"
+        findings.append(Finding(line, f"it {changed}: {'; '.join(read.wrong)}", wrong=True))
+    if read.left:
+        findings.append(Finding(line, "; ".join(read.left)))
     for rule in read.rules:
         section = Section()
         for number, (key, value) in enumerate(rule.items()):
-            section.put(key, value, *([] if number else [f"{line}: {' '.join(read.source.split())}"]))
+            section.put(key, value, *([] if number else [line]))
         yield section
 
 

@@ -20,13 +20,14 @@ class Atom(str):
     __slots__ = ()
 
 
-def terms(text: str) -> Iterator[tuple[str, Any]]:
-    """Each term that ends with a point, as written and as Python's tuples, lists, texts, atoms and numbers.
+def terms(text: str) -> Iterator[tuple[int, str, Any]]:
+    """Each term that ends with a point: its line, as written, and as Python's tuples, lists, texts, atoms and numbers.
 
     Raises ValueError for what is none, also for escapes that would have to be understood.
     """
     tokens: list[str] = []
-    start = end = position = 0
+    start = end = position = counted = 0
+    line = 1
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
@@ -39,7 +40,8 @@ def terms(text: str) -> Iterator[tuple[str, Any]]:
             tokens.append(match[0])
             end = position
         elif tokens:
-            yield text[start:end], _whole(tokens)
+            line, counted = line + text.count("\n", counted, start), start
+            yield line, text[start:end], _whole(tokens)
             tokens = []
     if tokens:
         raise ValueError(f"found {text[start : start + 40]!r}: a rule ends with a point")

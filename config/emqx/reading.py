@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from config.imported.draft import Line, printable
+from config.urls import HIDDEN, masked
 
 MAIN: Final = "emqx.conf"
 ORDER: Final = ("base.hocon", "cluster.hocon", MAIN)
@@ -19,11 +20,15 @@ INCLUDE: Final = "include"
 PART_OF_A_LIST: Final = "it changes a part of a list, and the rest is elsewhere: write the list at one place"
 
 _OF_EMQX_4: Final = re.compile(
-    rb"^[ \t]*(allow_anonymous|acl_nomatch|acl_deny_action|acl_file|enable_acl_cache|auth\.[\w.]+|plugins\.etc_dir"
+    rb"^[ \t]*(cluster\.discovery|node\.crash_dump|log\.to"
+    rb"|allow_anonymous|acl_nomatch|acl_deny_action|acl_file|enable_acl_cache|auth\.[\w.]+|plugins\.etc_dir"
     rb"|listener\.(?:tcp|ssl|ws|wss|udp|dtls|quic)\.[\w.]+|zone\.[\w.]+|modules\.loaded_file)[ \t]*[=:]",
     re.MULTILINE,
 )
 """Settings that no file of EMQX 5 has; those had braces, and `listeners`, `zones`, `authentication`."""
+
+_WITHOUT_QUOTES: Final = re.compile(rb"^[ \t]*[\w.]+[ \t]*[=:][ \t]*([^\s\"'#{\[]*@[^\s#]*)", re.MULTILINE)
+"""A value with a sign that EMQX takes without quotes, as the name of a node, and the library does not."""
 
 _ADDED: Final = re.compile(rb'^(?:[^#"\n]|"[^"\n]*")*\+=', re.MULTILINE)
 """What is added to a list, of which the library keeps nothing else."""
@@ -53,8 +58,9 @@ class Setting(Line):
     def shown(self) -> str:
         """The setting as people may see it: without secrets, in one line."""
         last = self.path[-1]
-        hidden = last == "key" or any(part in last for part in _SECRET)
-        return printable(f"{self.name} = {'***' if hidden else self.value}")
+        hidden = last == "key" or "headers" in self.path or any(part in last for part in _SECRET)
+        shown = masked(self.value) if "://" in self.value else self.value
+        return printable(f"{self.name} = {HIDDEN if hidden else shown}")
 
 
 def read(files: Sequence[Path]) -> list[Setting]:
@@ -144,6 +150,10 @@ def _parsed(file: Path) -> tuple[Mapping[str, Any], Mapping[str, str]]:
             f"{file}:{line}: {old[1].decode()} is a setting of EMQX 4, whose files are not read: let EMQX 5 or 6 take "
             "them over first, or write sluice.yaml anew. Nothing is written"
         )
+    if found := _WITHOUT_QUOTES.search(data):
+        line = data.count(b"\n", 0, found.start(1)) + 1
+        value = found[1].decode(errors="replace")
+        raise ValueError(f'{file}:{line}: write the value in quotes: "{printable(value)}"')
     if added := _ADDED.search(data):
         line = data.count(b"\n", 0, added.end()) + 1
         raise ValueError(f"{file}:{line}: lists that are put together by += are not read: write the list at one place")

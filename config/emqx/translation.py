@@ -11,7 +11,7 @@ from config.emqx.acl import Known, Names
 from config.emqx.authorization import Authorization, security_profile
 from config.emqx.listener import KINDS, PORTS, Listener, off
 from config.emqx.reading import INCLUDE, Setting
-from config.imported.draft import Finding, Section
+from config.imported.draft import Finding, Section, told
 
 _DEFAULTS: Final = ("tcp", "ws")
 _NO_DEFAULT: Final = (
@@ -19,6 +19,7 @@ _NO_DEFAULT: Final = (
     "add a listener with one of yours"
 )
 _SUM: Final = "max_connections is one limit for all listeners together"
+_MAY_DENY: Final = "as it may deny anything, nothing is allowed until you write authorization.rules"
 _NOT_INCLUDED: Final = "what it sets, perhaps who may log in, is not taken over: make it readable"
 _OFF: Final = "the listener is off"
 _GONE: Final = ("marked_for_deletion", "")
@@ -172,7 +173,8 @@ class _Translation:
             denies = list(_denying(settings, options.DENY.get(beginning)))
             self._authorization.doubts += denies
             guards = bool(denies) or (beginning == "psk_authentication" and not all(map(off, settings)))
-            self._leave(denies[0] if denies else settings[0], f"{options.LEFT[beginning]}{others}", wrong=guards)
+            why = f"{options.LEFT[beginning]}{others}" + (f"; {_MAY_DENY}" if denies else "")
+            self._leave(denies[0] if denies else settings[0], why, wrong=guards)
         served = self._opened(self._served())
         sections = []
         for listener in served:
@@ -193,7 +195,7 @@ class _Translation:
         ordered.keys["allow_anonymous"] = self._root.keys.pop("allow_anonymous")
         ordered.keys["listeners"] = sections
         ordered.keys |= self._root.keys
-        ordered.remarks = self._root.remarks + [str(each) for each in self._findings]
+        ordered.remarks = self._root.remarks + told(self._findings)
         return Translated(ordered, self._findings, users if needs_users else None)
 
     def _served(self) -> list[Listener]:

@@ -286,14 +286,49 @@ def test_removed_listeners(tmp_path: Path, value: str, status: int) -> None:
         "listener.tcp.external = 0.0.0.0:1883",
         "zone.a.b = on",
         "allow_anonymous : false",
+        "cluster.discovery = manual",
+        "node.crash_dump = log/crash.dump",
+        "log.to = file",
     ],
 )
 def test_emqx_4(tmp_path: Path, line: str) -> None:
     """A file of EMQX 4 is named as one, with the line that shows it, and nothing is written."""
-    status, told, made = run(tmp_path, f"## EMQX\nnode.name = emqx@127.0.0.1\n{line}\nlog.to = [\n")
+    status, told, made = run(tmp_path, f"## EMQX\nnode.name = emqx@127.0.0.1\n{line}\nlog.dir = [\n")
     assert (status, made) == (2, {})
     assert f"{tmp_path}/emqx.conf:3: {line.partition(' ')[0]} is a setting of EMQX 4" in told
     assert not (tmp_path / "sluice-users").exists()
+
+
+@pytest.mark.parametrize("form", ["node.name = {}", "node {{\n  name : {}\n}}"])
+def test_names_of_nodes(tmp_path: Path, form: str) -> None:
+    """EMQX 4 and 5 take the name of a node without quotes: the line and what to write are named."""
+    status, told, _ = run(tmp_path, "# Name\n" + form.format("emqx@127.0.0.1 # own"))
+    number = 2 if "." in form else 3
+    assert (status, told) == (
+        2,
+        f'sluice: {tmp_path}/emqx.conf:{number}: write the value in quotes: "emqx@127.0.0.1"\n',
+    )
+    assert run(tmp_path, form.format('"emqx@127.0.0.1"'))[0] == 0
+
+
+def test_what_is_said_of_rules(tmp_path: Path) -> None:
+    """A rule that cannot be taken over as it is is named once, by its line, with all that is to be said."""
+    rules = '{allow, all, subscribe, ["a"]}.\n\n{deny, {user, "b"},\n  publish, ["${zone}/a"]}.\n{allow, all}.\n'
+    status, told, _ = run(tmp_path, "", rules)
+    rule = '{deny, {user, "b"}, publish, ["${zone}/a"]}'
+    places = "topics have {username}, {client_id} and {role} only"
+    names = "without authentication Sluice believes no user name"
+    assert (status, told) == (1, f"{tmp_path}/acl.conf:3 {rule}: it denies more: {places}; {names}\n")
+    assert f"# {tmp_path}/acl.conf:3 {rule}\n" in (tmp_path / "sluice.yaml").read_text()
+
+
+def test_secrets_are_not_shown(tmp_path: Path) -> None:
+    """Headers and addresses for an authenticator may have secrets: neither the output nor the file has them."""
+    own = 'url = "http://root:secret-1@127.0.0.1/?key=secret-2", headers { authorization = secret-3, "X-A" = secret-4 }'
+    (tmp_path / "emqx.conf").write_text(f"authentication = [{{ mechanism = password_based, backend = http, {own} }}]")
+    result = CliRunner().invoke(app, ["import", "emqx", str(tmp_path), "--output", str(tmp_path / "sluice.yaml")])
+    assert (result.exit_code, "url = http://***@127.0.0.1/?key=***" in result.stdout) == (1, True)
+    assert "secret-" not in result.stdout + result.stderr + (tmp_path / "sluice.yaml").read_text()
 
 
 JWT = "mechanism = jwt, from = password"

@@ -141,6 +141,35 @@ def test_required_claims_that_are_none(tmp_path: Path, claims: dict[str, str]) -
         Jwt.model_validate(secret(tmp_path, claims=claims))
 
 
+@pytest.mark.parametrize(
+    ("claims", "more", "told"),
+    [
+        ({"exp": None}, {}, "compares this time with its clock"),
+        ({"exp": "5"}, {}, "compares this time with its clock"),
+        ({"nbf": "{client_id}"}, {}, "compares this time with its clock"),
+        ({"sub": None}, {}, "each token has the user name in it"),
+        ({"name": None}, {"user_claim": "name"}, "each token has the user name in it"),
+        ({"iss": None}, {"issuer": "me"}, "issuer asks for 'me'"),
+        ({"iss": "you"}, {"issuer": "me"}, "issuer asks for 'me'"),
+        ({"aud": "mqtt"}, {}, "write audience too"),
+        ({"aud": None}, {"audience": "mqtt"}, "audience asks for 'mqtt'"),
+    ],
+)
+def test_claims_that_no_token_has(
+    tmp_path: Path, claims: dict[str, str | None], more: dict[str, Any], told: str
+) -> None:
+    """Claims by which no token at all could be accepted are a mistake, which says why."""
+    with pytest.raises(ValueError, match=told):
+        Jwt.model_validate(secret(tmp_path, claims=claims, **more))
+
+
+@pytest.mark.parametrize("claims", [{"sub": None}, {"iss": None}, {"iat": None}, {"iss": "x-{client_id}"}])
+def test_claims_that_some_token_has(tmp_path: Path, claims: dict[str, str | None]) -> None:
+    """The same claims are fine where a token may do without them, or may have another value."""
+    more = {"user_claim": "name", "issuer": "x-c" if "x-{client_id}" in claims.values() else None}
+    assert Jwt.model_validate(secret(tmp_path, claims=claims, **more)).claims == claims
+
+
 async def test_failures_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a library raises about a token, its client is refused like any other that has failed."""
     good = token(SECRET, "HS256")
