@@ -16,11 +16,12 @@ from broker.auth.authenticators.token import TokenAuthenticator
 from broker.auth.authenticators.token_keys import TokenKeys
 from broker.auth.identity import Identity
 from config.models import Config
+from config.tokens import Jwt
 from tests.support.broker.tokens import make_key, public, token
 
 KEY: Final = make_key("ES256")
 TENANTS: Final = (None, "a", "ann", "c1", ["a"])
-RULES: Final = (None, "acl", "own")
+RULES: Final = (None, "acl", "own", "sub")
 PRECONDITION: Final = 'precondition = "is_jwt(password)"'
 NAMES: Final = tuple(product(("", "ann"), ("", "c1")))
 
@@ -58,23 +59,27 @@ class Tokens:
 def tokens() -> st.SearchStrategy[Tokens]:
     """Any authenticator for tokens."""
     values = st.sampled_from(("a", "${username}", "${clientid}", "x{username}", "${zone}"))
-    claim = st.tuples(st.sampled_from(("tenant", "sub", "aud", "iss")), values)
+    claim = st.tuples(st.sampled_from(("tenant", "sub", "aud", "iss", "exp")), values)
     claims = st.lists(claim, max_size=2, unique_by=lambda each: each[0]).map(tuple)
     more = st.sampled_from(("", "", "", PRECONDITION, "pool_size = 4"))
     return st.builds(Tokens, claims, st.booleans(), st.sampled_from(RULES), more)
 
 
-def compare(own: Tokens, loaded: Config, told: str) -> None:
-    """AssertionError says which token is accepted that EMQX would not accept."""
-    if loaded.authentication.jwt is None:
-        return
+def compare(own: Tokens | None, loaded: Config, told: str) -> None:
+    """AssertionError says which token is accepted that EMQX would not accept; `own`: None = it asks another first."""
+    if loaded.authentication.jwt is not None:
+        asyncio.run(_compare(own, loaded.authentication.jwt, told))
+
+
+async def _compare(own: Tokens | None, result: Jwt, told: str) -> None:
     pool = HashingPool()
-    authenticator = TokenAuthenticator(loaded.authentication.jwt, TokenKeys(loaded.authentication.jwt), pool)
+    authenticator = TokenAuthenticator(result, TokenKeys(result), pool)
     try:
-        with capture_logs(), asyncio.Runner() as runner:
+        with capture_logs():
             for (username, client_id), (claims, sent) in product(NAMES, _sent()):
                 login = Login(username, sent, client_id)
-                if isinstance(runner.run(authenticator.authenticate(login)), Identity):
+                if isinstance(await authenticator.authenticate(login), Identity):
+                    assert own is not None, f"{login} {claims}\n{told}"
                     assert own.accepts(username, client_id, claims), f"{login} {claims}\n{told}"
     finally:
         pool.close()

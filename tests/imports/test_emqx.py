@@ -7,7 +7,7 @@ from tests.imports.emqx import check
 pytestmark = pytest.mark.once
 pytest.importorskip("pyhocon", reason="needs the extra `emqx`")
 
-PAIRS = 200
+PAIRS = 60
 
 
 @pytest.mark.timeout(300)

@@ -23,7 +23,7 @@ from tests.support.wire import WireClient
 pytestmark = pytest.mark.once
 
 SEED: Final = 36
-PAIRS: Final = 100
+PAIRS: Final = 60
 COMPARED: Final = 12
 """Configurations with which Mosquitto itself is started."""
 
