@@ -157,7 +157,7 @@ def read_protocol_level(data: bytes, position: int, end: int) -> int:
     """
     name, position = read_binary(data, position, end, "CONNECT protocol name")
     if name != _NAME[2:] and name != _NAME_3_1[2:]:  # [MQTT-3.1.2-1]; other names are not MQTT: send no CONNACK
-        raise UnsupportedProtocolVersion(f"CONNECT protocol name: is {name[:32]!r}, but must be b'MQTT'", 0, b"")
+        raise UnsupportedProtocolVersion(f"CONNECT protocol name: is {repr(name[:32])[1:]}, but must be 'MQTT'", 0, b"")
     level = read_byte(data, position, end, "CONNECT protocol level")
     if name == _NAME_3_1[2:]:
         expected = "3 with the protocol name MQIsdp"

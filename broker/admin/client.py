@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from broker.admin.socket import check_length, check_private, is_trusted, peer_uid
+from broker.runtime.os_errors import text_of
 
 TIMEOUT: Final = 60.0
 """Seconds for each step. With very many sessions the broker pauses for a while between two walks."""
@@ -181,7 +182,7 @@ def _query(values: Mapping[str, object]) -> str:
         return f"?{urlencode(given)}" if given else ""
     except UnicodeEncodeError as error:
         wrong = error.object.encode(errors="surrogateescape")
-        raise AdminError(f"found {wrong!r}, which is not UTF-8: names and topics of MQTT are") from None
+        raise AdminError(f"found {repr(wrong)[1:]}, which is not UTF-8: names and topics of MQTT are") from None
 
 
 def _text(value: object) -> object:
@@ -199,7 +200,7 @@ def _why(error: OSError, seconds: float = TIMEOUT) -> str:
         return f"the broker has not answered within {seconds:g} s: has it been stopped, or is its machine overloaded?"
     if isinstance(error, ConnectionError):
         return "the broker has closed the connection"
-    return error.strerror or str(error)
+    return text_of(error)
 
 
 def _not_ours(path: Path) -> AdminError:

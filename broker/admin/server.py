@@ -18,6 +18,7 @@ from broker.admin.links import Grant, Links
 from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, place
 from broker.auth.watched_file import WatchedFile
 from broker.runtime.clock import SECOND, monotonic_us
+from broker.runtime.os_errors import text_of
 from broker.server.certificate_dates import Shown
 from broker.server.listening import HTTP, open_sockets, server_context
 from broker.server.tls_files import files, own_certificate, refuse_out_of_date
@@ -302,12 +303,12 @@ async def _open_unix(server: AdminServer, config: Config) -> bool:
         opened = open_socket(where)
     except OSError as error:
         if config.admin.socket != CHOSEN:
-            raise OSError(f"admin.socket: cannot listen on {config.admin.socket}: {error}") from error
+            raise OSError(f"admin.socket: cannot listen on {config.admin.socket}: {text_of(error)}") from error
         if isinstance(error, SocketInUseError):
             hint = "sluice ctl, top and dashboard reach that one; give this one an admin.socket of its own"
             log.warning("admin_socket_in_use", detail=f"{error}: {hint}")
         else:
-            log.warning("admin_socket_unavailable", detail=str(error))
+            log.warning("admin_socket_unavailable", detail=text_of(error))
         return False
     await server.open_unix(opened)
     log.info("admin_socket", path=str(opened.path))
@@ -318,6 +319,6 @@ async def _open_tcp(server: AdminServer, config: Admin) -> None:
     try:
         await server.open_tcp(config)
     except OSError as error:
-        raise OSError(f"admin.listen: cannot listen on {config.listen or ANY_LOOPBACK}: {error}") from error
+        raise OSError(f"admin.listen: cannot listen on {config.listen or ANY_LOOPBACK}: {text_of(error)}") from error
     for host, port in server.addresses:
         structlog.get_logger("sluice").info("admin_listening", host=host, port=port, tls=config.tls is not None)

@@ -64,6 +64,15 @@ class TopicRules:
             and not self._deny_publish.match(topic)
         )
 
+    def state_mistake(self, client_id: str, topic: bytes, payload: bytes, retain: bool) -> str:
+        """What is wrong with a message that is refused on the topic of its client's own state; empty = the topic is."""
+        right = client_id and topic == state_topic(client_id) and not self._deny_publish.match(topic)
+        if not right or not self._bridge_state:
+            return ""
+        if not retain:
+            return ": a bridge's state has to be retained"
+        return ": the payload of a bridge's state has to be 1 or 0"
+
     def may_receive(self, topic: bytes) -> bool:
         """Whether messages on a topic may be delivered at all, by any filter."""
         return not self._deny_receive.match(topic)

@@ -225,5 +225,5 @@ def _part(client_id: str) -> str:
     except UnicodeEncodeError:
         wrong = client_id.encode(errors="surrogateescape")
         raise typer.BadParameter(
-            f"found {wrong!r}, which is not UTF-8: client ids are", param_hint="CLIENT_ID"
+            f"found {repr(wrong)[1:]}, which is not UTF-8: client ids are", param_hint="CLIENT_ID"
         ) from None

@@ -13,6 +13,7 @@ import config
 from broker.cli.ctl import ctl_app
 from broker.cli.dashboard import print_link, print_new_link
 from broker.cli.importing import import_app
+from broker.cli.mistakes import Commands
 from broker.cli.options import CONFIG_PROBLEM, configured
 from broker.cli.store import store_app
 from broker.cli.top.command import top
@@ -33,6 +34,7 @@ PASSED_ON: Final[dict[str, Any]] = {"allow_extra_args": True, "ignore_unknown_op
 """The Spark job parses the options."""
 
 app = typer.Typer(
+    cls=Commands,
     help="Sluice: an MQTT 3.1.1 and 5.0 broker for fair, bounded delivery.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -11,9 +11,10 @@ from typing import Final, NoReturn
 
 import typer
 
+from broker.runtime.os_errors import text_of
 from broker.storage import fsync, making, sqlite_journal
 from broker.storage.directory import READERS
-from broker.storage.errors import REMEDY, ForeignError, StorageError, text_of
+from broker.storage.errors import REMEDY, ForeignError, StorageError
 from broker.storage.found import Found, find
 from broker.storage.making import NewJournal
 from broker.storage.records import DamagedError

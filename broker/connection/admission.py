@@ -81,10 +81,9 @@ class Admission:
             raise TopicNameInvalid(f"will topic of {topic.count(b'/') + 1} levels; at most {most} are accepted")
         self._capabilities.check_message("will", will.qos, will.retain)
         rules = self._topic_rules
-        if not (
-            rules.may_publish(topic) or rules.may_publish_state(packet.client_id, topic, will.payload, will.retain)
-        ):
-            raise will_refused(will)
+        message = (packet.client_id, topic, will.payload, will.retain)
+        if not (rules.may_publish(topic) or rules.may_publish_state(*message)):
+            raise will_refused(will, rules.state_mistake(*message))
         if self._capabilities.must_be_text(will.properties) and not is_text(will.payload):
             raise MQTTError(
                 reason_codes.PAYLOAD_FORMAT_INVALID,
@@ -92,6 +91,6 @@ class Admission:
             )
 
 
-def will_refused(will: Will) -> MQTTError:
-    """The refusal of a client that may not publish its will."""
-    return MQTTError(reason_codes.NOT_AUTHORIZED, f"will topic {will.topic.decode()!r:.100} is not permitted")
+def will_refused(will: Will, why: str = "") -> MQTTError:
+    """The refusal of a client that may not publish its will; `why`: what more is known, after a colon."""
+    return MQTTError(reason_codes.NOT_AUTHORIZED, f"will topic {will.topic.decode()!r:.100} is not permitted{why}")

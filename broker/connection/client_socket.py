@@ -15,6 +15,7 @@ from broker.connection.uncommitted import Uncommitted
 from broker.connection.undrained import Undrained
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.endpoint import AUTHENTICATING, CLOSED, QUEUED, UNDRAINED, Endpoint
+from broker.runtime.os_errors import text_of
 from protocol import reason_codes
 from protocol.decoder import Decoder
 from session.session import Session
@@ -107,7 +108,7 @@ class ClientSocket(Endpoint):
             self.read_to_end()
         self.begin_closing()
         if not self.why:
-            self.why = "the connection was closed by the client" if error is None else str(error)
+            self.why = "the connection was closed by the client" if error is None else text_of(error)
         self.on_closed(monotonic_us())
 
     def pause_writing(self) -> None:

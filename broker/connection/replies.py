@@ -43,9 +43,9 @@ def topic_name(topic: bytes) -> str:
     return topic[:MOST_TOPIC].decode(errors="ignore")
 
 
-def not_permitted(topic: bytes) -> PublishRefused:
-    """The refusal of a PUBLISH that its client may not send."""
-    return PublishRefused(reason_codes.NOT_AUTHORIZED, f"PUBLISH to {topic_name(topic)!r} is not permitted")
+def not_permitted(topic: bytes, why: str = "") -> PublishRefused:
+    """The refusal of a PUBLISH that its client may not send; `why`: what more is known, after a colon."""
+    return PublishRefused(reason_codes.NOT_AUTHORIZED, f"PUBLISH to {topic_name(topic)!r} is not permitted{why}")
 
 
 def connack(error: MQTTError, version: int, limit: int) -> bytes:

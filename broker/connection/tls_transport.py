@@ -10,6 +10,7 @@ import ssl
 from typing import Final, cast, final
 
 from broker.connection.transport import left_in_socket
+from broker.runtime.os_errors import text_of
 
 RECORD: Final = 16_384
 """The most bytes of plaintext in one record (RFC 8446, 5.1)."""
@@ -85,7 +86,7 @@ class TlsTransport:
             self._ended = True
         except ssl.SSLError as error:
             self._ended = True
-            self._broken = f"TLS has failed: {(error.reason or str(error)).lower().replace('_', ' ')}"
+            self._broken = f"TLS has failed: {text_of(error)}"
         except BaseException:
             self._bios.clear()
             raise

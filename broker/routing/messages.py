@@ -54,8 +54,9 @@ class Messages:
     def _publish_state(self, publish: Publish, publisher: Session) -> int:
         """Route a PUBLISH to a closed topic if it is a bridge's state of its own connection. Raises PublishRefused."""
         client_id = publisher.client_id
-        if not self._topic_rules.may_publish_state(client_id, publish.topic, publish.payload, publish.retain):
-            raise not_permitted(publish.topic)
+        message = (client_id, publish.topic, publish.payload, publish.retain)
+        if not self._topic_rules.may_publish_state(*message):
+            raise not_permitted(publish.topic, self._topic_rules.state_mistake(*message))
         return self.router.route_late(publish, publisher.outbound)
 
     def publish_own(self, publish: Publish, now: int) -> int:

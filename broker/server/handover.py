@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 
+from broker.runtime.os_errors import text_of
 from broker.server.listening import open_shared
 from broker.storage.directory import LOCK
 from config.models import Listener
@@ -28,7 +29,8 @@ def open_ahead(listeners: Sequence[Listener], journal: Path | None) -> Opened:
             try:
                 opened[listener.name] = open_shared(listener.host, listener.port)
             except OSError as error:
-                raise OSError(f"listener {listener.name}: cannot listen on {listener.bind}: {error}") from error
+                why = f"cannot listen on {listener.bind}: {text_of(error)}"
+                raise OSError(f"listener {listener.name}: {why}") from error
     if opened and journal is not None:
         _wait_for(journal)
     return opened

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from broker.admin.socket import OpenSocket
 from broker.auth.watched_file import WatchedFile
 from broker.broker import Broker
+from broker.runtime.os_errors import text_of
 from broker.server.activation import passed_on, sockets_named
 from broker.server.certificate_dates import Shown
 from broker.server.handover import Opened
@@ -138,7 +139,7 @@ class Listeners:
         try:
             await one.bind(*await self._sockets(listener, closing))
         except OSError as error:
-            raise OSError(f"listener {listener.name}: cannot listen on {listener.bind}: {error}") from error
+            raise OSError(f"listener {listener.name}: cannot listen on {listener.bind}: {text_of(error)}") from error
         return one
 
     async def _sockets(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from broker.runtime.os_errors import text_of
 from broker.server.x509 import certificates
 from config.tls import Tls
 
@@ -38,6 +39,8 @@ HTTP: Final = "http/1.1"
 _KEY_ERRORS: Final = dict.fromkeys(
     ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"), "the key is not the one of the certificate"
 )
+
+_PEM: Final = "write what openssl can read, in PEM form"
 
 _MINIMUM: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -163,13 +166,13 @@ def server_context(tls: Tls, protocol: str) -> ssl.SSLContext:
         context.load_cert_chain(tls.certfile, tls.keyfile)
     except (OSError, ssl.SSLError) as error:
         key = tls.keyfile or tls.certfile
-        why = _KEY_ERRORS.get(getattr(error, "reason", None) or "", str(error))
+        why = _KEY_ERRORS.get(getattr(error, "reason", None) or "", f"{text_of(error)}: {_PEM}")
         raise OSError(f"certificate {tls.certfile} with key {key} cannot be used: {why}") from error
     if tls.cafile is not None:
         try:
             context.load_verify_locations(tls.cafile)
         except (OSError, ssl.SSLError) as error:
-            raise OSError(f"authorities in {tls.cafile} cannot be used: {error}") from error
+            raise OSError(f"authorities in {tls.cafile} cannot be used: {text_of(error)}: {_PEM}") from error
         _set_chain(context, tls.cafile, tls.partial_chain)
         context.verify_mode = ssl.CERT_REQUIRED if tls.require_client_certificate else ssl.CERT_OPTIONAL
         # OpenSSL does not verify again whose session is resumed: a certificate would count after it has expired. TLS
@@ -180,7 +183,7 @@ def server_context(tls: Tls, protocol: str) -> ssl.SSLContext:
         try:
             context.load_verify_locations(tls.crlfile)
         except (OSError, ssl.SSLError) as error:
-            raise OSError(f"revocation lists in {tls.crlfile} cannot be used: {error}") from error
+            raise OSError(f"revocation lists in {tls.crlfile} cannot be used: {text_of(error)}: {_PEM}") from error
         context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
     return context
 

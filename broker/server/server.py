@@ -16,6 +16,7 @@ from broker.connection.replies import shortened
 from broker.persistence import open_persistence
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.loop_delay import LoopDelay
+from broker.runtime.os_errors import text_of
 from broker.runtime.own_thread import in_own_thread
 from broker.runtime.timers import TICK
 from broker.server.certificate_dates import CertificateDates, Shown
@@ -328,7 +329,7 @@ class Server:
         now = monotonic_us()
         if now >= self._exhausted_until:
             self._exhausted_until = now + EXHAUSTED_PAUSE
-            self._log.error("cannot_accept", detail=str(error), connections=len(self.broker.connections))
+            self._log.error("cannot_accept", detail=text_of(error), connections=len(self.broker.connections))
 
     async def _close(self) -> int:
         """Stop listening, disconnect all clients, abort the rest after STOP_TIMEOUT; returns how many there were."""

@@ -18,6 +18,7 @@ from broker.connection.origin import Origin
 from broker.connection.tls_transport import Bios, TlsTransport
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
+from broker.runtime.os_errors import text_of
 from broker.runtime.timers import Timer, Wheel
 from broker.server.listening import Contexts
 from broker.server.tls_failures import FIRST_BYTES, not_tls, why
@@ -216,7 +217,7 @@ class TlsHandshake(Timer):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The TCP connection is closed."""
-        self._fail("the connection broke before the handshake was over", "" if error is None else str(error))
+        self._fail("the connection broke before the handshake was over", "" if error is None else text_of(error))
         self._end()
 
     def pause_writing(self) -> None:

@@ -15,7 +15,10 @@ from config.models import WebSocket
 MOST_REQUEST: Final = 16_384
 """Bytes of a request with all its headers; its lines stay in memory until its end."""
 
-_REQUEST_LINE: Final = re.compile(rb"([A-Z]{3,20}) [!-~]+ HTTP/1\.[01]\r?\n")
+_REQUEST_LINE: Final = re.compile(rb"([A-Za-z]{3,20}) [!-~]+ HTTP/([0-9])\.([0-9])\r?\n")
+
+_NO_REQUEST: Final = "the first line is not one of HTTP"
+_RIGHT: Final = "GET, a path and HTTP/1.1"
 
 _READ: Final = ("Connection", "Upgrade", "Origin")
 _READ_PREFIX: Final = "sec-websocket-"
@@ -33,8 +36,10 @@ class WebSocketRequest:
         self._refused = refused
         self._line = b""
         """What has come of the line that is not complete yet: of the first, or of a request that is not GET."""
-        self._method = b""
-        """The method of the request; empty until its first line is complete."""
+        self._status: HTTPStatus | None = None
+        """The answer that the first line asks for; SWITCHING_PROTOCOLS = what the parser decides. None = none yet."""
+        self._said = ""
+        """Why it is not the parser's to decide."""
         self.size = 0
         """Bytes that have come of it; 0 once it is answered."""
         self.answered = False
@@ -47,7 +52,7 @@ class WebSocketRequest:
 
         Line by line: `websockets` would parse frames behind a request that it may still refuse.
         """
-        if self.size == 0 and not data[:1].isupper():  # no method of HTTP: the end of a line might never come
+        if self.size == 0 and not data[:1].isalpha():  # no method of HTTP: the end of a line might never come
             self.failure = "not a WebSocket handshake"
             return b""
         protocol = self._protocol
@@ -68,7 +73,7 @@ class WebSocketRequest:
                     self._answer(event)
                     return data[start:]
             if protocol.close_expected():
-                self.failure = f"not a WebSocket handshake: {_cause(protocol)!s:.100}"
+                self._refuse_line(HTTPStatus.BAD_REQUEST, f"{_cause(protocol)!s:.100}")
                 break
         return b""
 
@@ -79,28 +84,29 @@ class WebSocketRequest:
 
         Such a request is answered at its end: by then a client that writes it in pieces has written all of it.
         """
-        if self._method == b"GET":
+        if self._status is HTTPStatus.SWITCHING_PROTOCOLS:
             return piece
         line = self._line + piece
         if not line.endswith(b"\n"):
             self._line = line
             return b""
         self._line = b""
-        if not self._method:
-            found = _REQUEST_LINE.fullmatch(line)
-            self._method = found[1] if found is not None else b"GET"  # the parser says what is wrong
-            return line if self._method == b"GET" else b""
-        if not line.strip():
-            self._refuse_method()
+        if self._status is None:
+            self._status, self._said = _status(line)
+            if self._status is HTTPStatus.SWITCHING_PROTOCOLS:
+                return line
+        if not line.strip() or self._said is _NO_REQUEST:
+            self._refuse_line(self._status, self._said)
         return b""
 
-    def _refuse_method(self) -> None:
-        """Answer a request that is not GET, such as that of a health check."""
-        status = HTTPStatus.METHOD_NOT_ALLOWED
-        response = self._protocol.reject(status, "")
-        response.headers["Allow"] = "GET"
-        self._protocol.send_response(response)
-        self.failure = f"not a WebSocket handshake: {self._method.decode()}, answered with {status}"
+    def _refuse_line(self, status: HTTPStatus, why: str) -> None:
+        """Answer what is no request of WebSocket, such as that of a health check."""
+        is_method = status is HTTPStatus.METHOD_NOT_ALLOWED
+        response = self._protocol.reject(status, "" if is_method else f"{why}: a WebSocket begins with {_RIGHT}\n")
+        if is_method:
+            response.headers["Allow"] = "GET"
+        self._protocol.writes.append(response.serialize())  # the parser may have ended its side already
+        self.failure = f"not a WebSocket handshake: {why}, answered with {status}"
         self._end()
 
     def _answer(self, request: Request) -> None:
@@ -145,6 +151,23 @@ class WebSocketRequest:
         self._line = b""
         self.size = 0
         self._refused = _nobody
+
+
+def _status(line: bytes) -> tuple[HTTPStatus, str]:
+    """The answer that a first line asks for, and why (RFC 6455, 4.2.1; RFC 9110, 15.6.6)."""
+    found = _REQUEST_LINE.fullmatch(line)
+    if found is None:
+        return HTTPStatus.BAD_REQUEST, _NO_REQUEST
+    method, major, minor = (each.decode() for each in found.groups())
+    if major != "1":
+        return HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, f"HTTP/{major}.{minor}"
+    if not method.isupper():
+        return HTTPStatus.BAD_REQUEST, f"method {method}"
+    if method != "GET":
+        return HTTPStatus.METHOD_NOT_ALLOWED, method
+    if minor != "1":
+        return HTTPStatus.BAD_REQUEST, f"HTTP/1.{minor}"
+    return HTTPStatus.SWITCHING_PROTOCOLS, ""
 
 
 def _cause(protocol: ServerProtocol) -> BaseException | None:

@@ -43,7 +43,7 @@ def _certificate(text: bytes, trusted: bool) -> Certificate:
         _serial, _algorithm, issuer, validity, subject = fields[:5]
         not_before, not_after = (_time(tag, value) for tag, value in _fields(validity[1]))
     except (IndexError, KeyError, binascii.Error) as error:
-        raise ValueError(f"a certificate cannot be read: {error!r}") from error
+        raise ValueError("a certificate cannot be read: a part of it is missing") from error
     return Certificate(not_before, not_after, issuer == subject, trusted)
 
 

@@ -37,14 +37,6 @@ class UnreadableError(StorageError, DamagedError):
     """The disk does not give what it holds: what that is cannot be told."""
 
 
-def text_of(error: OSError) -> str:
-    """What to say of a call that has failed."""
-    if isinstance(error, StorageError):
-        return str(error)
-    what = error.strerror or str(error)
-    return f"{error.filename}: {what}" if error.filename else what
-
-
 def unusable(error: OSError) -> str:
     """What to say of a directory that cannot be used."""
     if isinstance(error, PermissionError):

@@ -6,9 +6,10 @@ from typing import Final, final
 
 import structlog
 
+from broker.runtime.os_errors import text_of
 from broker.storage import fsync, sqlite_journal
 from broker.storage.commits import MOST_WAITING
-from broker.storage.errors import ForeignError, StorageError, text_of
+from broker.storage.errors import ForeignError, StorageError
 from broker.storage.found import find
 from broker.storage.records import DamagedError
 from broker.storage.segments import Segments

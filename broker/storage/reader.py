@@ -3,9 +3,10 @@
 from itertools import groupby
 from typing import Final, final
 
+from broker.runtime.os_errors import text_of
 from broker.storage import message_record, records
 from broker.storage.disk_thread import DiskThread
-from broker.storage.errors import StorageError, text_of
+from broker.storage.errors import StorageError
 from broker.storage.index import Entry
 from broker.storage.segments import Segments
 

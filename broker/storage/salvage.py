@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import final
 
+from broker.runtime.os_errors import text_of
 from broker.storage import frame
-from broker.storage.errors import text_of
 from broker.storage.found import Found
 from broker.storage.frame import HEAD_SIZE, SECTOR, Head
 from broker.storage.records import DamagedError

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, final
 
+from broker.runtime.os_errors import text_of
 from broker.storage import spares
 from broker.storage.commits import COMMITTED, STUCK, TIGHT, Commits
 from broker.storage.disk_thread import DiskThread
-from broker.storage.errors import FailedError, StorageError, text_of
+from broker.storage.errors import FailedError, StorageError
 from broker.storage.journal import Journal
 from broker.storage.making import convert
 from broker.storage.reader import Reader

@@ -19,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from broker.runtime.os_errors import text_of
 from broker.storage.fsync import sync_names
 from broker.telemetry.interval_row import interval_row
 from broker.telemetry.modes import create_file, make_folder
@@ -75,7 +76,7 @@ class Pending:
             aside.replace(path)
         except (OSError, pa.ArrowException) as error:
             aside.unlink(missing_ok=True)
-            raise OSError(f"metrics file {path} could not be written: {error}") from error
+            raise OSError(f"metrics file {path} could not be written: {text_of(error)}") from error
         return int(table.num_rows)
 
     def due(self, now: int | None) -> list[Path]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from broker.runtime.os_errors import text_of
 from broker.storage.fsync import sync_names
 from broker.telemetry.modes import create_file
 from broker.telemetry.pending import INTERVAL, KEY, in_order
@@ -121,7 +122,7 @@ def write_file(tables: Iterable[pa.Table], path: Path, schema: pa.Schema) -> Non
     except BaseException as error:
         aside.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise OSError(f"metrics file {path} could not be written: {error}") from error
+            raise OSError(f"metrics file {path} could not be written: {text_of(error)}") from error
         raise
 
 

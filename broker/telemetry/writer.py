@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 import structlog
 
+from broker.runtime.os_errors import text_of
 from broker.runtime.own_thread import in_own_thread
 from broker.telemetry.collector import Rows
 from broker.telemetry.modes import make_folder
@@ -124,7 +125,7 @@ class Writer:
                 make_folder(partition, self._directory)
                 write_quarter(exports, partition / folder.name, schema.arrow)
         except (OSError, MemoryError) as error:
-            raise OSError(str(error)) from error
+            raise OSError(text_of(error)) from error
         except Exception as error:  # whatever it is, this folder would never be filed, and none would be after it
             self._set_aside(folder, dict.fromkeys(exports_in(folder), error), troubles)
         self._pending.forget(folder)
@@ -145,7 +146,7 @@ class Writer:
         self.failed += 1
         if not self._failing:
             self._failing = True
-            self._log.error("metrics_lost", rows=rows, failed=self.failed, detail=str(error))
+            self._log.error("metrics_lost", rows=rows, failed=self.failed, detail=text_of(error))
 
     def _succeeded(self) -> None:
         self.written += 1

@@ -25,6 +25,7 @@ from broker.admin.managed import Managed
 from broker.admin.rows import SubscriptionRow
 from broker.admin.subscriptions import subscription_row
 from broker.runtime.clock import monotonic_us
+from broker.runtime.os_errors import text_of
 
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -198,7 +199,7 @@ def links_router(links: Links, find: Finder, where: Where) -> APIRouter:
             try:
                 base = await where()
             except OSError as error:
-                raise HTTPException(503, f"the dashboard's port cannot be opened: {error}") from None
+                raise HTTPException(503, f"the dashboard's port cannot be opened: {text_of(error)}") from None
         audit.done("link", wanted.role, base)
         return Link(url=links.url(base, Grant(f"link of {audit.who.name}", wanted.role)))
 

@@ -66,7 +66,7 @@ def _publish(packet: Publish, payload: bool) -> str:
     words += ["retain" if packet.retain else "", "DUP" if packet.dup else ""]
     if payload and packet.payload:
         first = packet.payload[:PAYLOAD_BYTES]
-        words.append(f"payload {bytes(first)!r}" + ("..." if packet.size > len(first) else ""))
+        words.append(f"payload {repr(bytes(first))[1:]}" + ("..." if packet.size > len(first) else ""))
     return ", ".join(word for word in words if word)
 
 

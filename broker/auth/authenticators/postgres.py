@@ -22,6 +22,7 @@ from broker.auth.authenticators.hashing import HashingPool
 from broker.auth.authenticators.outage import Outage
 from broker.auth.authenticators.passwords import Passwords
 from broker.auth.authenticators.slots import Slots
+from broker.runtime.os_errors import text_of
 from config.postgres import Postgres
 
 SOURCE: Final = "postgres"
@@ -95,7 +96,7 @@ class PostgresAuthenticator:
         except TimeoutError:
             self._outage.failed(f"no answer within {self._own.timeout:g} s")
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
-            self._outage.failed(f"{type(error).__name__}: {error}"[:500])
+            self._outage.failed(f"{type(error).__name__}: {text_of(error)}"[:500])
         if len(rows) > 1:
             self._outage.failed("the query has found more than one row for a user name")
         self._outage.over()

@@ -114,6 +114,28 @@ def test_nothing_else_under_sys(address: Address, topic: str, payload: bytes, re
         assert client.connect("strict", will=Will(topic.encode(), payload, 0, retain)).reason_code == 0x87
 
 
+@pytest.mark.parametrize("as_will", [False, True])
+@pytest.mark.parametrize(
+    ("payload", "retain", "why"),
+    [
+        (b"junk", True, ": the payload of a bridge's state has to be 1 or 0"),
+        (b"1", False, ": a bridge's state has to be retained"),
+    ],
+)
+def test_what_is_wrong_with_a_state(start: Start, payload: bytes, retain: bool, why: str, as_will: bool) -> None:
+    """The log says what is wrong with a bridge's state that is refused: the topic is not."""
+    broker, topic = start(), STATE.format("edge")
+    with WireClient(broker.address(), 5) as client:
+        if as_will:
+            client.connect("edge", will=Will(topic.encode(), payload, 0, retain))
+        else:
+            client.connect("edge")
+            client.send(Publish(topic.encode(), payload, 1, retain, packet_id=1))
+            assert client.expect(Puback).reason_code == reason_codes.NOT_AUTHORIZED
+        (refused,) = wait_for_event(broker, "client_refused" if as_will else "publish_refused")
+    assert refused["detail"].endswith(f"'{topic}' is not permitted{why}")
+
+
 def test_state_of_nobody(address: Address) -> None:
     """A CONNECT without a client id and with a will on a connection state is refused: no id, no such topic."""
     with WireClient(address, 5) as client:

@@ -1,11 +1,15 @@
 """What a TLS listener agrees on with its clients: the protocol (ALPN), the cipher and the curve."""
 
+import re
 import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from broker.cli.main import app
 from broker.server.listening import HTTP, MQTT
 from tests.broker.conftest import Start
 from tests.support.broker.events import wait_for_event
@@ -113,3 +117,19 @@ def test_reload(start: Start, certificates: Certificates) -> None:
     file.write_text(yaml.safe_dump(written))
     assert reload(broker).json["changed"] == ["listeners[0].tls.ciphers"]
     assert refused(broker, context) == "no cipher in common (ciphers)"
+
+
+@pytest.mark.parametrize("key", ["certfile", "cafile", "crlfile"])
+def test_file_that_openssl_cannot_read(tmp_path: Path, certificates: Certificates, key: str) -> None:
+    """`config check` says what is wrong with a file and what would be right, without OpenSSL's marks."""
+    broken, what = tmp_path / "broken.pem", "X509 CRL" if key == "crlfile" else "CERTIFICATE"
+    broken.write_text(f"-----BEGIN {what}-----\nMII=\n-----END {what}-----\n")
+    own = listener(certificates, **({"cafile": str(certificates.cafile)} | {key: str(broken)}))
+    file = tmp_path / "sluice.yaml"
+    file.write_text(yaml.safe_dump({"listeners": [own]}))
+    result = CliRunner().invoke(app, ["config", "check", str(file)])
+    assert result.exit_code == 2
+    (line,) = result.output.splitlines()
+    assert str(broken) in line
+    assert line.endswith(": write what openssl can read, in PEM form")
+    assert not re.search(r"\[[A-Z]|_ssl|Errno", line)

@@ -140,11 +140,28 @@ def test_incomplete_request_is_counted() -> None:
         assert transport.get_extra_info("held") == held
 
 
-def test_request_that_is_none(start: Start) -> None:
-    """What is not HTTP is closed without an answer, and the log says why."""
+@pytest.mark.parametrize(
+    ("request_lines", "status", "why"),
+    [
+        (b"GET / HTTP/1.0\r\nHost: broker\r\n\r\n", 400, "HTTP/1.0"),
+        (b"GET /mqtt\r\n", 400, "the first line is not one of HTTP"),
+        (b"Hello broker\n", 400, "the first line is not one of HTTP"),
+        (b"get /mqtt HTTP/1.1\r\nHost: broker\r\n\r\n", 400, "method get"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 505, "HTTP/2.0"),
+        (b"GET /mqtt HTTP/1.1\r\nno header\r\n\r\n", 400, "invalid HTTP header line: no header"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1_000])
+def test_request_that_is_none(start: Start, request_lines: bytes, status: int, why: str, size: int) -> None:
+    """What is no request of HTTP/1.1 is answered and closed; the answer and the log say why."""
     broker = start((Listener("ws", websocket=True),), sections={"log": {"level": "debug", "format": "json"}})
-    assert answer(broker.address("ws"), b"GET /mqtt\r\n\r\n") == b""
-    broker.wait_for_output(lambda lines: any("not a WebSocket handshake: invalid" in line for line in lines), "why")
+    pieces = [request_lines[at : at + size] for at in range(0, len(request_lines), size)]
+    with suppress(ConnectionError):  # the broker may have closed before the last piece
+        received = answer(broker.address("ws"), *pieces)
+        assert received.startswith(f"HTTP/1.1 {status} ".encode())
+        assert received.endswith(f"\r\n\r\n{why}: a WebSocket begins with GET, a path and HTTP/1.1\n".encode())
+    said = f"not a WebSocket handshake: {why}, answered with {status}"
+    broker.wait_for_output(lambda lines: any(said in line for line in lines), "why")
 
 
 def test_frames_that_do_not_end(broker: BrokerProcess) -> None:

@@ -65,7 +65,7 @@ def test_names_that_may_be_tokens() -> None:
 
 def test_payload() -> None:
     """Of a payload the first bytes are shown, if that is asked for."""
-    assert in_words(Publish(b"t", b"\0hello", 0), True, False).endswith("payload b'\\x00hello'")
+    assert in_words(Publish(b"t", b"\0hello", 0), True, False).endswith("payload '\\x00hello'")
     assert in_words(Publish(b"t", b"x" * 65, 0), True, False).endswith("x'...")
 
 
