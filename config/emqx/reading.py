@@ -97,8 +97,7 @@ def _lists(value: object, path: Names) -> set[Names]:
 def _below(tree: object, path: Names) -> object:
     """What a tree has there; None if nothing."""
     for name in path:
-        named = {_key(key): each for key, each in tree.items()} if isinstance(tree, Mapping) else {}
-        tree = named.get(name)
+        tree = _named(tree).get(name)
     return tree
 
 
@@ -111,13 +110,17 @@ def _replaced(path: Names, tree: Mapping[str, Any], lists: set[Names]) -> bool:
     """Whether a later file replaces a setting: a list or a single value replaces all that was there before."""
     below: object = tree
     for length, name in enumerate(path, 1):
-        named = {_key(key): each for key, each in below.items()} if isinstance(below, Mapping) else {}
-        if name not in named:
+        if name not in _named(below):
             return False
-        below = named[name]
+        below = _named(below)[name]
         if path[:length] in lists or not isinstance(below, Mapping):
             return True
     return True
+
+
+def _named(tree: object) -> Mapping[str, object]:
+    """The values of an object by their names; of anything else none."""
+    return {_key(key): each for key, each in tree.items()} if isinstance(tree, Mapping) else {}
 
 
 def _key(key: object) -> str:

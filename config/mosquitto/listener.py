@@ -26,7 +26,7 @@ OTHER_ADDRESS: Final = (
     "the listener names an address, which is not that of this interface: remove one. The listener is left out"
 )
 NO_NAMES: Final = (
-    "without require_certificate Mosquitto asks for no certificate, and lets nobody in; a rule denies everything there"
+    "without require_certificate Mosquitto asks for no certificate, and lets nobody in: everything is denied there"
 )
 NO_KEY: Final = "without a keyfile Mosquitto serves this listener without TLS. The listener is left out"
 NO_AUTHORITIES: Final = "Sluice needs a cafile to verify certificates. The listener is left out"

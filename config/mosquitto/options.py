@@ -98,7 +98,7 @@ LEFT: Final = {
     "autosave_interval": _SAVES,
     "autosave_on_changes": _SAVES,
     "check_retain_source": "Sluice checks retained messages by the rules of their receivers",
-    "clientid_prefixes": f"write authorization.rules with client_ids; {plugins.CLOSED}",
+    "clientid_prefixes": f"write authorization.rules with client_ids. {plugins.CLOSED}",
     "connection_messages": "connections are logged, of many at once log.max_lines; log.level: warning leaves them out",
     "enable_control_api": "Sluice has an admin API over HTTP (admin)",
     "global_max_clients": "mqtt.max_connections counts the connected ones; quotas have max_kept_sessions for each user",
@@ -130,20 +130,20 @@ LEFT_OF_LISTENER: Final = {
     "http_dir": "Sluice serves no files",
     "max_topic_alias_broker": "mqtt.max_topic_alias_out is for all listeners, and up to the client",
     "mptcp": "Sluice takes TCP, which clients with Multipath TCP fall back to",
-    "mount_point": "Sluice does not change topics; rules with `listeners` can keep clients of a listener to some; "
+    "mount_point": "Sluice does not change topics: rules with `listeners` keep the clients of a listener to some. "
     + plugins.CLOSED,
-    "proxy_protocol_v2_require_tls": "name the proxies in proxy_protocol.trusted, and have them require TLS; "
+    "proxy_protocol_v2_require_tls": "name the proxies in proxy_protocol.trusted, and have them require TLS. "
     + plugins.CLOSED,
     "psk_hint": _PSK,
     "tls_engine": _ENGINE,
     "tls_engine_kpass_sha1": _ENGINE,
     "tls_keyform": _ENGINE,
-    "use_username_as_clientid": f"write authorization.rules with client_ids and users; {plugins.CLOSED}",
+    "use_username_as_clientid": f"write authorization.rules with client_ids and users. {plugins.CLOSED}",
 }
 """Options of one listener without a counterpart."""
 
 SUBJECT: Final = (
-    "user names can be {cn}, {dns}, {email} or {uri} of a certificate (tls.username), not its subject; "
+    "user names can be {cn}, {dns}, {email} or {uri} of a certificate (tls.username), not its subject. "
     + plugins.CLOSED
 )
 

@@ -16,15 +16,15 @@ from config.mosquitto.paths import Paths
 NOBODY: Final = "nobody is let in without a user name and password, and there are no users: `sluice user add` adds some"
 ONE_FILE: Final = "Sluice has one {option} for all listeners, the first; a rule denies everything on {name}"
 ALL_LISTENERS: Final = (
-    "Mosquitto lets these users in on its listener, and nobody on {others}; Sluice does on all listeners, "
-    "and a rule denies them everything on {others}"
+    "Mosquitto lets these users in on its listener, Sluice on all. As Mosquitto lets nobody in elsewhere, a rule "
+    "denies everything on {others}"
 )
 CLAIMED: Final = (
-    "without a password_file Mosquitto believes the user name that a client claims; here clients with one are denied, "
+    "without a password_file Mosquitto believes the user name that a client claims. Here clients with one are denied "
     "until `sluice user add` gives it a password"
 )
 DECIDED: Final = "Sluice does not have what decides there"
-NOBODY_THERE: Final = "no client may do anything there: Mosquitto lets nobody in, or asks what Sluice does not have"
+NOBODY_THERE: Final = "Mosquitto lets nobody in there, or asks what Sluice does not have"
 BESIDE: Final = "Mosquitto asks for a password beside the certificate"
 FREE: Final = "listeners without an acl_file"
 
@@ -55,6 +55,11 @@ class _Door:
     def asks(self) -> bool:
         """Whether Mosquitto asks for user name and password there."""
         return not self.anonymous and not self.listener.named_by_certificate
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether Mosquitto lets nobody in there: it asks for a password, and there are none."""
+        return self.asks and self.file("password_file") is None
 
     def file(self, option: str) -> Line | None:
         """The line that names a file."""
@@ -120,12 +125,13 @@ class Permissions:
 
     def _deny_nobody(self, doors: Sequence[_Door], has_users: bool) -> None:
         """On these listeners Mosquitto lets nobody in, but Sluice would: users of others."""
-        shut = [door for door in doors if door.asks and door.file("password_file") is None and not door.denied]
-        if has_users and shut:
-            first = next(line for line in (door.file("password_file") for door in doors) if line is not None)
-            self._tell(first, ALL_LISTENERS.format(others=", ".join(door.name for door in shut)))
+        shut = [door for door in doors if door.is_shut and not door.denied]
+        if not (has_users and shut):
+            return
+        first = next(line for line in (door.file("password_file") for door in doors) if line is not None)
+        self._tell(first, ALL_LISTENERS.format(others=", ".join(door.name for door in shut)))
         for door in shut:
-            door.denied = has_users
+            door.denied = True
 
     def _claims(self, door: _Door) -> bool:
         """Whether clients get rights there by a name that they only claim."""
@@ -152,26 +158,21 @@ class Permissions:
     def _put_rules(self, doors: Sequence[_Door]) -> None:
         """The rules before those of the ACL file."""
         denied = [door.name for door in doors if door.denied]
-        free = [
-            door.name
-            for door in doors
-            if door.file("acl_file") is None and not (door.denied or self._is_shut(door))
-        ]
-        if not denied and "acl_file" not in self._root.section("authorization").keys:
+        # Where nobody gets in no rule has to say so.
+        free = [door.name for door in doors if not (door.denied or door.is_shut or door.file("acl_file"))]
+        authorization = self._root.section("authorization")
+        if not denied and "acl_file" not in authorization.keys:
             return
-        rules: list[dict[str, object]] = []
-        sources = []
-        file = self._root.section("authorization").get("acl_file")
+        file = authorization.get("acl_file")
         hidden = [] if file is None else acl.look(Path(str(file))).hidden
-        everything = list(dict.fromkeys([*_EVERYTHING, *hidden]))
+        rules: list[Section] = []
         for permit, listeners, source in (("deny", denied, NOBODY_THERE), ("allow", free, FREE)):
             if listeners:
-                rules.append({"permit": permit, "topics": everything, "listeners": listeners})
-                sources.append(source)
+                rule = Section()
+                rule.put("permit", permit, source)
+                rule.put("topics", list(dict.fromkeys([*_EVERYTHING, *hidden])))
+                rule.put("listeners", listeners)
+                rules.append(rule)
         if rules:
-            self._root.section("authorization").put("rules", rules, *sources)
-            self._root.section("authorization").put("default", "deny", "what no rule is about")
-
-    def _is_shut(self, door: _Door) -> bool:
-        """Whether nobody gets in who could do anything, so that no rule has to say so."""
-        return door.asks and door.file("password_file") is None
+            authorization.keys["rules"] = rules
+            authorization.put("default", "deny", "what no rule is about")

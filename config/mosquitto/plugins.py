@@ -2,14 +2,14 @@
 
 from typing import Final
 
-CLOSED: Final = "until rules say who may do what, one denies everything on the listeners that it is about"
+CLOSED: Final = "Until you write rules, everything is denied on its listeners"
 
-PLUGIN: Final = f"Sluice does not load Mosquitto's plugins, which decide who may do what; {CLOSED}"
+PLUGIN: Final = f"Sluice does not load Mosquitto's plugins, which decide who may do what. {CLOSED}"
 
 _DYNAMIC: Final = "dynamic_security"
 DYNAMIC: Final = (
-    "the users and roles of dynamic security are in its own file: "
-    f"write them anew, by `sluice user add` and as authorization.rules with `roles`; {CLOSED}"
+    "dynamic security has users and roles in its own file: "
+    f"write them anew, by `sluice user add` and as authorization.rules with `roles`. {CLOSED}"
 )
 
 _SERVICE: Final = "by a service of your own behind authentication.http"

@@ -24,8 +24,8 @@ _NOT_OPENED: Final = "it is about Mosquitto's default listener, which is not ope
 _LISTENER_OUT: Final = "The listener is left out"
 _LEFT_OUT: Final = "it is about a listener that is left out"
 _RESIDENT: Final = (
-    "memory_watermark is about the resident memory of the process, of which Sluice itself needs some 70 MiB, and more "
-    "with a journal; Mosquitto counts what it has allocated"
+    "memory_watermark is about the resident memory of the process, of which Sluice itself needs up to 96 MiB. "
+    "Mosquitto counts what it has allocated"
 )
 _DATABASE: Final = "mosquitto.db"
 _PERSISTENCE: Final = {"persistence_location": "location", "persistence_file": "file"}
