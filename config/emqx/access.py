@@ -64,6 +64,8 @@ class Access:
         """
         served = [each for each in self._found.values() if not _off(each)]
         for each in self._found.values():
+            if "" in each:
+                raise ValueError(f"{each['']}: write a list of authenticators, or [] for none")
             if not each.keys() & {"mechanism", "backend"} or "1" not in self._found:
                 raise ValueError(f"{next(iter(each.values()))}: {PART_OF_A_LIST}")
             if _off(each):

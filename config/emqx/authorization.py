@@ -121,7 +121,7 @@ class Authorization:
         if closed is not None:
             section.put("default", "deny", closed)
         elif last is not None and last.get("permit") == "deny":
-            section.put("default", "deny", *[each.source for each in last.keys.values() if isinstance(each, Value)])
+            section.put("default", "deny", *_sources(last))
         elif self._no_match is not None:
             section.put("default", self._no_match.value, self._no_match)
         else:
@@ -149,6 +149,10 @@ def _sections(read: acl.Read, file: Path, findings: list[Finding]) -> Iterator[S
         for number, (key, value) in enumerate(rule.items()):
             section.put(key, value, *([] if number else [line]))
         yield section
+
+
+def _sources(rule: Section) -> list[str]:
+    return [each.source for each in rule.keys.values() if isinstance(each, Value) and each.source]
 
 
 def _topics(rule: Section) -> list[str]:
