@@ -197,6 +197,8 @@ class Retained:
         """The messages whose topics match the filter. Expired ones are removed and not returned."""
         found: list[RetainedMessage] = []
         _find(self._root, topic_filter.split(b"/"), 0, found)
+        if not self._expiries:
+            return found
         expired = [message for message in found if message.has_expired(now)]
         for message in expired:
             self.remove(message.topic)

@@ -1,6 +1,5 @@
 """Delivers retained messages to a new subscription."""
 
-from bisect import bisect_right
 from typing import Final, final
 
 from broker.auth.authorizer import Authorizer
@@ -8,6 +7,7 @@ from broker.auth.topic_rules import TopicRules
 from broker.routing.retained import Retained
 from broker.routing.retained_message import RetainedMessage
 from broker.routing.router import Router
+from broker.routing.topic_order import PIECE, TopicOrder, in_order
 from broker.storage.kept_session import KeptSession
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
@@ -55,6 +55,8 @@ class RetainedFeed(Source):
         self._subscription = Subscription("")
         self._found: list[RetainedMessage] = []
         self._position = 0
+        self._order: TopicOrder | None = None
+        """What comes behind `_found`, if that was too much to be sorted at once."""
         self._next: Publish | None = None
         self._work = 0
         self._pulled_later = False
@@ -71,7 +73,7 @@ class RetainedFeed(Source):
                 wanted[topic_filter] = subscription
         if not self._pulled_later:
             self._begin(now)
-            if not self._wanted and self._position >= len(self._found) and self._next is None:
+            if not self._wanted and not self._has_found() and self._next is None:
                 return False
             self._pulled_later = True
             self._outbound.pull_later(self)
@@ -107,7 +109,11 @@ class RetainedFeed(Source):
 
     def _serves(self, topic_filter: str) -> bool:
         """Whether messages of this filter are being delivered."""
-        return self._position < len(self._found) and self._subscription.topic_filter == topic_filter
+        return self._has_found() and self._subscription.topic_filter == topic_filter
+
+    def _has_found(self) -> bool:
+        """Whether messages of the current filter are left."""
+        return self._position < len(self._found) or self._order is not None
 
     def _note_progress(self) -> None:
         """Have the journal know how far the current filter has come, unless it will be served again."""
@@ -115,7 +121,7 @@ class RetainedFeed(Source):
         topic_filter = self._subscription.topic_filter
         if kept is None or topic_filter in self._wanted:
             return
-        if position >= len(self._found):
+        if not self._has_found():
             kept.paid(topic_filter)
         elif position:
             kept.fed(topic_filter, self._found[position - 1].topic)
@@ -125,6 +131,7 @@ class RetainedFeed(Source):
         self._wanted.pop(topic_filter, None)
         if self._subscription.topic_filter == topic_filter:
             self._found = []
+            self._order = None
             self._next = None
 
     def _begin(self, now: int) -> None:
@@ -155,7 +162,7 @@ class RetainedFeed(Source):
         while consumer.has_room():
             delivery = self._peek(now)
             if delivery is None:
-                if self._wanted or self._position < len(self._found):
+                if self._wanted or self._has_found():
                     return YIELD
                 self._pulled_later = False
                 return EMPTY
@@ -175,6 +182,8 @@ class RetainedFeed(Source):
                 self._next = self._delivery(self._found[self._position], now)
                 self._position += 1
                 self._work -= 1
+            elif self._order is not None:
+                self._take_piece(self._order)
             elif self._wanted:
                 self._search(self._next_filter(), now)
                 self._work -= SEARCH_COST
@@ -199,11 +208,25 @@ class RetainedFeed(Source):
         newer = self._resumed.pop(topic_filter, None)
         if newer:
             found = [message for message in found if message.topic not in newer]
-        self._found = found
         self._position = 0
         if self._kept is not None:
-            found.sort(key=_topic_of)
-            self._position = bisect_right(found, self._kept.owed.get(topic_filter, b""), key=_topic_of)
+            behind = self._kept.owed.get(topic_filter, b"")
+            if len(found) > PIECE:
+                self._order = TopicOrder(found, behind)
+                found = []
+            else:
+                found = in_order(found, behind)
+        self._found = found
+
+    def _take_piece(self, order: TopicOrder) -> None:
+        """Some work at a time on very many messages: what has been sent before is not needed any more."""
+        piece = order.next_piece()
+        self._work -= PIECE
+        if piece is None:
+            self._order = None
+        elif piece:
+            self._found = self._found[-1:] + piece  # `pull` goes one back, and the journal is told the last one
+            self._position = len(self._found) - len(piece)
 
     def _delivery(self, message: RetainedMessage, now: int) -> Publish | None:
         """The delivery of a message for the subscription; None if it is not delivered."""
@@ -224,7 +247,3 @@ class RetainedFeed(Source):
         delivery.received_at = now
         delivery.holder = self._router.address(topic)
         return delivery
-
-
-def _topic_of(message: RetainedMessage) -> bytes:
-    return message.topic
