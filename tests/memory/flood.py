@@ -1,6 +1,7 @@
 """Attacks that open connections as fast as they can, and an honest publisher beside them.
 
     python -m tests.memory.flood refused|scram|sessions [--seconds 15] [--id-bytes 65000] [--clients 32]
+        [--watermark 256MiB]
 
 starts a broker, publishes at a fixed rate, attacks, and prints how much memory the broker has taken, how many of the
 publisher's PUBLISHes were acknowledged a second, and how much memory is left half a minute later.
@@ -168,11 +169,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--id-bytes", type=int, default=LONGEST)
     parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--watermark", default="infinity", help="memory_watermark of the broker")
     parser.add_argument("--default", action="store_true", help="leave mqtt.max_clientid_len as it is by default")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sections = configuration(chosen.attack, folder, 0 if chosen.default else chosen.id_bytes)
+        sections["memory_watermark"] = chosen.watermark
         with start_sluice(folder, sections=sections) as broker:
             measure(broker, chosen)
 

@@ -10,6 +10,7 @@ OF_STRANGERS: Final = {
     "a closed connection": 2 * KIBIBYTE,
     "failed logins": 8 * MEBIBYTE,
     "logins that have succeeded": 32 * MEBIBYTE,
+    "answers about logins": 32 * MEBIBYTE,
     "take-overs that are logged": MEBIBYTE,
     "rates of connections": 16 * MEBIBYTE,
     "lines of the log that are counted": MEBIBYTE,
@@ -18,6 +19,9 @@ OF_STRANGERS: Final = {
 """What anybody can fill who may connect."""
 
 OF_CLIENTS: Final = {
+    "verified passwords": 32 * MEBIBYTE,
+    "an incomplete WebSocket frame": 2 * MEBIBYTE,
+    "a trace": 64 * MEBIBYTE,
     "an ended session": 16 * KIBIBYTE,
     "rows of ended sessions": 32 * MEBIBYTE,
     "subscriptions and wills": 0,

@@ -27,7 +27,7 @@ def test_each_table_is_measured() -> None:
     """A test is named after each table."""
     trees = [ast.parse(file.read_text()) for file in HERE.glob("test_*.py")]
     tests = {each.name for tree in trees for each in tree.body if isinstance(each, ast.FunctionDef)}
-    assert {f"test_{name.replace(' ', '_').replace('-', '_')}" for name in TABLES} <= tests
+    assert {f"test_{re.sub('[ -]', '_', name.lower())}" for name in TABLES} <= tests
 
 
 def _size(count: int) -> str:

@@ -45,6 +45,9 @@ MOST_TAPPED: Final = 10_000
 MOST_TOPICS: Final = 10_000
 """Topics of which is known whether the trace is about them."""
 
+LONGEST_TOPIC: Final = 1_024
+"""Bytes of the longest of them: a longer one is looked at each time."""
+
 SHARE: Final = 0.25
 """Of the event loop's time: a trace that takes more than that over PERIOD ends."""
 
@@ -174,9 +177,11 @@ class Trace:
         """The same as `Wanted.is_about_topic`, remembered."""
         known = self._topics.get(topic)
         if known is None:
+            known = self.wanted.is_about_topic(topic)
             if len(self._topics) >= MOST_TOPICS:
                 self._topics.clear()
-            known = self._topics[topic] = self.wanted.is_about_topic(topic)
+            if len(topic) <= LONGEST_TOPIC:
+                self._topics[topic] = known
         return known
 
     async def _let_go(self) -> None:

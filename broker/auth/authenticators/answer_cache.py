@@ -3,8 +3,14 @@
 from collections.abc import Callable
 from hashlib import blake2b
 from secrets import token_bytes
+from sys import getsizeof
+from typing import Final
 
 from broker.auth.authenticators.authenticator import Answer, Login
+from broker.auth.identity import Identity
+
+LARGEST: Final = 2_048
+"""Bytes of the largest answer that is kept: the service is asked each time about a user of very many roles."""
 
 
 class AnswerCache:
@@ -35,10 +41,17 @@ class AnswerCache:
         return answer if self._clock() < until else None
 
     def put(self, key: bytes, answer: Answer) -> None:
-        """Keep an answer."""
-        if self._seconds <= 0:
+        """Keep an answer, unless it is large."""
+        if self._seconds <= 0 or _size(answer) > LARGEST:
             return
         self._answers.pop(key, None)
         if len(self._answers) >= self._size:
             del self._answers[next(iter(self._answers))]
         self._answers[key] = (answer, self._clock() + self._seconds)
+
+
+def _size(answer: Answer) -> int:
+    """Bytes of what an answer refers to; a refusal is one of a few."""
+    if not isinstance(answer, Identity):
+        return 0
+    return getsizeof(answer.user) + getsizeof(answer.roles) + sum(map(getsizeof, answer.roles))

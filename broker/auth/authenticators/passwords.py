@@ -10,7 +10,7 @@ from broker.auth.authenticators.authenticator import Login
 from broker.auth.authenticators.hashing import HashingPool
 
 MOST_VERIFIED: Final = 100_000
-"""Passwords whose digests are kept, of about 200 bytes each; past that the oldest goes."""
+"""Passwords whose digests are kept, of about 250 bytes each; past that the oldest goes."""
 
 
 class Passwords:
@@ -20,7 +20,7 @@ class Passwords:
         self._pool = pool
         # Random in each process: digests of the last process tell nothing about passwords.
         self._secret = token_bytes(32)
-        self._verified: dict[str, bytes] = {}  # by user, oldest first
+        self._verified: dict[bytes, bytes] = {}  # by the digest of the user's name, oldest first
 
     async def match(self, user: str, encoded: str, login: Login) -> bool:
         """Whether a login has the password of a user with this hash. Raises Busy if too many wait to be hashed.
@@ -31,14 +31,14 @@ class Passwords:
         if given is None:
             await self.waste(encoded, login)
             return False
-        digest = self._digest(encoded, given)
-        if hmac.compare_digest(self._verified.get(user, b""), digest):
+        digest, name = self._digest(encoded, given), self._name(user)
+        if hmac.compare_digest(self._verified.get(name, b""), digest):
             return True
         if not await self._pool.run(lambda: password_hash.verify(encoded, given), login.network):
             return False
-        if user not in self._verified and len(self._verified) >= MOST_VERIFIED:
+        if name not in self._verified and len(self._verified) >= MOST_VERIFIED:
             del self._verified[next(iter(self._verified))]
-        self._verified[user] = digest
+        self._verified[name] = digest
         return True
 
     async def waste(self, encoded: str, login: Login) -> None:
@@ -47,11 +47,15 @@ class Passwords:
 
     def forget(self, user: str) -> None:
         """The user is gone, or has another password."""
-        self._verified.pop(user, None)
+        self._verified.pop(self._name(user), None)
 
     def choice(self, name: str, number: int) -> int:
         """One of `number`, always the same for a name; nobody outside can tell which."""
         return int.from_bytes(blake2b(name.encode(), key=self._secret, digest_size=8).digest()) % number
+
+    def _name(self, user: str) -> bytes:
+        """What stands for a name, which may be long."""
+        return blake2b(user.encode(), key=self._secret, digest_size=16).digest()
 
     def _digest(self, encoded: str, password: bytes) -> bytes:
         """What stands for a verified password. With another hash it is another one."""
