@@ -1,21 +1,14 @@
 """Generated pairs of emqx.conf and acl.conf: what EMQX permits by them, and what the import of them permits."""
 
-import tempfile
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
 from itertools import product
 from pathlib import Path
 from typing import Final
 
-import typer
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
 import config
 from broker.auth.authorizer import Authorizer
 from broker.auth.permissions import Permissions, Who
-from broker.cli.importing import import_emqx
 from tests.imports import emqx_tokens
 from tests.imports.emqx_reference import (
     APART,
@@ -33,6 +26,7 @@ from tests.imports.emqx_reference import (
     Text,
 )
 from tests.imports.emqx_tokens import Tokens, tokens
+from tests.imports.pairs import imported, play
 
 LEVELS: Final = ("a", "b", "ann", "dev.1", "$x", "all", "eq")
 PLACES: Final = (
@@ -155,7 +149,7 @@ def compare(original: Original, folder: Path) -> None:
     """Import a configuration. AssertionError says where the result permits more."""
     original.write(folder)
     output = folder / "sluice.yaml"
-    status, said = _imported(folder, output)
+    status, said = imported("emqx", folder, output)
     assert output.exists() == (status in (0, 1)), said
     if status == 2:
         return
@@ -178,17 +172,6 @@ def compare(original: Original, folder: Path) -> None:
                 assert original.permits(who, action, topic), f"{who} may {action} on {topic}\n{told}"
 
 
-def _imported(folder: Path, output: Path) -> tuple[int, str]:
-    """The exit status of the command, and what it prints."""
-    said = StringIO()
-    try:
-        with redirect_stdout(said), redirect_stderr(said):
-            import_emqx([folder], output)
-    except typer.Exit as end:
-        return end.exit_code, said.getvalue()
-    return 0, said.getvalue()
-
-
 def may(permissions: Permissions, action: tuple[str, int, bool], topic: str) -> bool:
     """What the result permits."""
     kind, qos, retain = action
@@ -199,22 +182,4 @@ def may(permissions: Permissions, action: tuple[str, int, bool], topic: str) -> 
 
 def check(pairs: int, seed: int) -> int:
     """Play so many pairs; returns how many have been. AssertionError has the pair."""
-    played = 0
-
-    @seeded(seed)
-    @settings(
-        max_examples=pairs,
-        phases=[Phase.generate],
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(originals())
-    def play(original: Original) -> None:
-        nonlocal played
-        with tempfile.TemporaryDirectory(prefix="sluice-imports-") as folder:
-            compare(original, Path(folder))
-        played += 1
-
-    play()
-    return played
+    return play(pairs, seed, originals(), compare)

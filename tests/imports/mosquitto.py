@@ -11,10 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import seed as with_seed
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import config
 from broker.auth.access import Access
@@ -26,10 +23,10 @@ from broker.auth.permissions import Who
 from broker.auth.rule_files.rule_files import open_files
 from broker.auth.rules import Rule
 from broker.auth.topic_rules import TopicRules
-from broker.cli.main import app
 from protocol.connect import Connect
 from protocol.errors import MQTTError
 from tests.imports.mosquitto_reference import CONTAINER, READ, WRITE, Broker, Client, Listener, RefusedError
+from tests.imports.pairs import imported, play
 from tests.support.certificates import make_certificates
 
 USERS: Final = {"ann": "secret", "ben": "other"}
@@ -251,41 +248,23 @@ class Result:
 # -- the comparison
 
 
-_SETTINGS: Final = settings(
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=(Phase.generate, Phase.shrink),
-)
-
-
 def check(pairs: int, seed: int) -> int:
-    """Play this many generated configurations; returns how many were played. Raises AssertionError with the first
-    whose result permits more."""
-    played = 0
+    """Play so many pairs; returns how many have been. AssertionError has the first whose result permits more."""
     with TemporaryDirectory(prefix="sluice-imports-") as name:
-        certificates = Path(name) / "certificates"
-        certificates.mkdir()
+        certificates = Path(name)
         make_certificates(certificates)
 
-        @with_seed(seed)
-        @settings(_SETTINGS, max_examples=pairs)
-        @given(files())
-        def play_all(each: Files) -> None:
-            nonlocal played
-            played += 1
-            with TemporaryDirectory(dir=name) as folder:
-                shutil.copytree(certificates, folder, dirs_exist_ok=True)
-                play(each, Path(folder))
+        def compare_with_certificates(each: Files, folder: Path) -> None:
+            shutil.copytree(certificates, folder, dirs_exist_ok=True)
+            compare(each, folder)
 
-        play_all()
-    return played
+        return play(pairs, seed, files(), compare_with_certificates)
 
 
-def play(each: Files, folder: Path) -> None:
+def compare(each: Files, folder: Path) -> None:
     """Import one configuration, and compare. Raises AssertionError."""
     file, output = each.write(folder), folder / "sluice.yaml"
-    status = CliRunner().invoke(app, ["import", "mosquitto", str(file), "-o", str(output)]).exit_code
+    status, _ = imported("mosquitto", file, output)
     assert status in (0, 1, 2), f"{each}\nstatus {status}"
     found = [] if status == 2 else list(_more(file, output))
     assert not found, f"{each}\n--- sluice.yaml\n{output.read_text()}\n--- more open, with status {status}: {found[0]}"

@@ -7,7 +7,7 @@ from tests.imports.emqx import check
 pytestmark = pytest.mark.once
 pytest.importorskip("pyhocon", reason="needs the extra `emqx`")
 
-PAIRS = 60
+PAIRS = 40
 
 
 @pytest.mark.timeout(300)
