@@ -49,7 +49,7 @@ def test_found(told: Told, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     with candidate.start(scratch, True) as broker:
-        socket.create_connection(broker.address(), timeout=5).close()
+        socket.create_connection(broker.address(), timeout=20).close()
 
 
 def test_configurations_have_no_limits(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_many_sources() -> None:
 def strangers(address: Address) -> None:
     """Clients that do not speak MQTT, nor TLS."""
     for _ in range(TRIES):
-        with socket.create_connection(address, timeout=5) as client, suppress(ConnectionError):
+        with socket.create_connection(address, timeout=20) as client, suppress(ConnectionError):
             client.sendall(bytes(100))
             while client.recv(100):
                 pass
@@ -144,7 +144,7 @@ def test_each_listener(start: Start) -> None:
     """A flood at one listener does not hide what another one has to say."""
     broker = start((Listener("public"), Listener("plant")), sections=LOG)
     strangers(broker.address("public"))
-    with socket.create_connection(broker.address("plant"), timeout=5) as client:
+    with socket.create_connection(broker.address("plant"), timeout=20) as client:
         client.sendall(bytes(100))
         wait_until(lambda: any(line["listener"] == "plant" for line in events(broker, "client_refused")), "its line")
     check(broker, "client_refused", "public", 1)

@@ -19,7 +19,7 @@ from tests.support.brokers import Listener
 from tests.support.certificates import Certificates
 from tests.support.process import BrokerProcess
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds without a message after which no more is expected."""
 
 BURST_SECONDS, MESSAGE_SECONDS = 30.0, 0.004

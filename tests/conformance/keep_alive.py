@@ -2,5 +2,5 @@
 
 from typing import Final
 
-PATIENCE: Final = 10.0
+PATIENCE: Final = 30.0
 """Seconds: a server may check only every few seconds; the standard does not say how exact it has to be."""

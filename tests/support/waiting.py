@@ -9,7 +9,7 @@ POLL = 0.01
 """Seconds between two looks at a condition that nothing announces."""
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
     """Look at `condition` until it holds; raise TimeoutError naming `what` when `seconds` have passed."""
     pause = threading.Event()
     deadline = time.monotonic() + seconds
@@ -19,7 +19,7 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 10.0) 
         pause.wait(POLL)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """The same in an event loop, which goes on meanwhile. Raises TimeoutError."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - what it is about happens in a thread, or sets no event

@@ -41,7 +41,7 @@ class WireClient:
         address: Address,
         version: int = 4,
         *,
-        timeout: float = 5.0,
+        timeout: float = 20.0,
         tls: ssl.SSLContext | None = None,
         receive_buffer: int = 0,
         source: str = "",

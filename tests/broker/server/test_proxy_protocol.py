@@ -82,7 +82,7 @@ def test_tls_behind_the_proxy(start: Start, tmp_path: Path, certificates: Certif
     broker = behind(start, listener={"tls": tls})
     with haproxy(tmp_path, broker.address(), "send-proxy-v2") as proxy:
         check(broker, proxy, certificates.client_context(with_certificate=False))
-        with socket.create_connection(proxy, timeout=5, source_address=(OTHER, 0)) as client:
+        with socket.create_connection(proxy, timeout=20, source_address=(OTHER, 0)) as client:
             peer = "{}:{}".format(*client.getsockname())
             client.sendall(b"\x10\x0c\x00\x04MQTT")
             (event,) = wait_for_event(broker, "tls_handshake_failed")
@@ -135,7 +135,7 @@ def test_failed_logins_count_for_the_client(start: Start, tmp_path: Path) -> Non
 
 def refused(broker: BrokerProcess, first: bytes) -> dict[str, Any]:
     """What the log says of a connection that is closed without an answer."""
-    with socket.create_connection(broker.address(), timeout=5) as client:
+    with socket.create_connection(broker.address(), timeout=20) as client:
         client.sendall(first)
         try:
             assert client.recv(100) == b""
@@ -170,7 +170,7 @@ def test_websocket(start: Start) -> None:
     """The header comes before WebSocket too."""
     broker = behind(start, listener={"websocket": {}})
     header = f"PROXY TCP4 {KNOWN} 127.0.0.1 1 2\r\n".encode()
-    with socket.create_connection(broker.address(), timeout=5) as client:
+    with socket.create_connection(broker.address(), timeout=20) as client:
         upgrade = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
         key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
         client.sendall(header + b"GET /wrong HTTP/1.1\r\nHost: a\r\n" + upgrade + key + b"\r\n")

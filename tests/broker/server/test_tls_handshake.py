@@ -176,7 +176,7 @@ def test_failures(running: BrokerProcess, files: Path, case: str) -> None:
     context = client_context(files)
     change(context, files)
     address = running.address(listener)
-    with socket.create_connection(address, timeout=5) as plain:
+    with socket.create_connection(address, timeout=20) as plain:
         name = peer(plain)
         with pytest.raises(ssl.SSLError) as raised:
             speak(context, plain, address)
@@ -207,7 +207,7 @@ def test_client_refuses(running: BrokerProcess, certificates: Certificates) -> N
 def test_not_tls(running: BrokerProcess, data: bytes, reason: str) -> None:
     """Another protocol on a TLS port is logged as such, and closed."""
     before = len(events(running, FAILED))
-    with socket.create_connection(running.address("tls"), timeout=5) as client:
+    with socket.create_connection(running.address("tls"), timeout=20) as client:
         client.sendall(data)
         while client.recv(100):
             pass
@@ -250,7 +250,7 @@ def test_port_probe(running: BrokerProcess) -> None:
 def test_too_late(start: Start, certificates: Certificates, data: bytes, reason: str) -> None:
     """A handshake that takes longer than connect_timeout is cut off and logged."""
     broker = start((Listener("tls", certificates),), sections={"mqtt": {"connect_timeout": "500ms"}})
-    with socket.create_connection(broker.address("tls"), timeout=5) as client:
+    with socket.create_connection(broker.address("tls"), timeout=20) as client:
         client.sendall(data)
         assert client.recv(1) == b""
     assert [event["reason"] for event in wait_for_event(broker, FAILED)] == [reason]

@@ -46,7 +46,7 @@ def test_without_certificate(broker: BrokerProcess, certificates: Certificates) 
 
 def refused(address: Address, context: ssl.SSLContext) -> bool:
     """Whether a client fails in the handshake, or as soon as it reads."""
-    with socket.create_connection(address, timeout=5) as plain:
+    with socket.create_connection(address, timeout=20) as plain:
         try:
             with context.wrap_socket(plain, server_hostname=address.host) as secure:
                 secure.sendall(b"\x10\x0c\x00\x04MQTT\x04\x02\x00\x00\x00\x00")
@@ -113,7 +113,7 @@ def test_hostile_handshakes(broker: BrokerProcess, certificates: Certificates) -
         b"\x16\x03\x01\x00\xff" + bytes(50),
         bytes(5000),
     ):
-        with socket.create_connection(address, timeout=5) as plain:
+        with socket.create_connection(address, timeout=20) as plain:
             plain.sendall(data)
     with WireClient(address, 5, tls=certificates.client_context(with_certificate=False)) as client:
         exchange(client)
@@ -123,9 +123,9 @@ def test_hostile_handshakes(broker: BrokerProcess, certificates: Certificates) -
 def test_silent_handshake(start: Start, certificates: Certificates) -> None:
     """A client that begins no TLS handshake is closed after connect_timeout."""
     with start((Listener("tls", certificates),), sections={"mqtt": {"connect_timeout": "500ms"}}) as broker:
-        with socket.create_connection(broker.address("tls"), timeout=5) as silent:
+        with socket.create_connection(broker.address("tls"), timeout=20) as silent:
             assert silent.recv(1) == b""
-        with socket.create_connection(broker.address("tls"), timeout=5) as plain:
+        with socket.create_connection(broker.address("tls"), timeout=20) as plain:
             context = certificates.client_context(with_certificate=False)
             with context.wrap_socket(plain, server_hostname="localhost") as mute:
                 assert mute.recv(1) == b""

@@ -11,7 +11,7 @@ def events(broker: BrokerProcess, name: str = "") -> list[dict[str, Any]]:
     return [event for event in map(_event, broker.stderr.splitlines()) if event and name in ("", event.get("event"))]
 
 
-def wait_for_event(broker: BrokerProcess, name: str, count: int = 1, seconds: float = 10.0) -> list[dict[str, Any]]:
+def wait_for_event(broker: BrokerProcess, name: str, count: int = 1, seconds: float = 30.0) -> list[dict[str, Any]]:
     """Wait until an event has been logged `count` times; return all of them."""
 
     def enough(lines: list[str]) -> bool:

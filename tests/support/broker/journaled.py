@@ -6,7 +6,7 @@ from broker.storage.commits import COMMITTED, STUCK, Commits
 from broker.storage.disk_thread import DiskThread
 from broker.storage.journal import Journal
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 
 class SlowDisk:
