@@ -62,8 +62,9 @@ class Access:
 
         `hardened`: with this security profile EMQX lets nobody in without authentication.
         """
-        served = [each for each in self._found.values() if not _off(each)]
-        for each in self._found.values():
+        chain = [found for _, found in sorted(self._found.items(), key=lambda each: int(each[0]))]
+        served = [each for each in chain if not _off(each)]
+        for each in chain:
             if "" in each:
                 raise ValueError(f"{each['']}: write a list of authenticators, or [] for none")
             if not each.keys() & {"mechanism", "backend"} or "1" not in self._found:

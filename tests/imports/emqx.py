@@ -139,6 +139,7 @@ def originals() -> st.SearchStrategy[Original]:
         st.sampled_from(MORE),
         st.sampled_from(PARTS),
         st.booleans(),
+        st.booleans(),
     )
 
 

@@ -78,12 +78,18 @@ class Original:
     """What changes a part of a list."""
     in_two_files: bool = False
     """Whether that is in a file of its own."""
+    by_number: bool = False
+    """Whether the authenticators are no list, but have numbers, the last one first."""
 
     def write(self, folder: Path) -> None:
         """Write emqx.conf and the files of rules."""
         lines = [self.more]
         if self.authenticators:
-            lines.append(f"authentication = [{', '.join(each.written(folder) for each in self.authenticators)}]")
+            chain = [each.written(folder) for each in self.authenticators]
+            by_number = ", ".join(f"{number} {each}" for number, each in reversed([*enumerate(chain, 1)]))
+            lines.append(
+                f"authentication {{ {by_number} }}" if self.by_number else f"authentication = [{', '.join(chain)}]"
+            )
         if self.no_match is not None:
             lines.append(f"authorization.no_match = {self.no_match}")
         if self.sources is not None:

@@ -26,8 +26,11 @@ def tokens(folder: Path, settings: str) -> tuple[int, str, dict[str, Any]]:
 @pytest.mark.parametrize("before", ["password_based, backend = built_in_database", "password_based, backend = http"])
 def test_tokens_behind_another_authenticator(tmp_path: Path, before: str) -> None:
     """No token is accepted where an authenticator before it may refuse the client, as with a wrong password."""
-    status, told, made = run(tmp_path, f"authentication = [{{ mechanism = {before} }}, {{ {JWKS} }}]")
-    assert (status, list(made["authentication"]), "comes behind" in told) == (1, ["password_file"], True)
+    first, second = f"{{ mechanism = {before} }}", f"{{ {JWKS} }}"
+    for chain in (f" = [{first}, {second}]", f" {{ 2 {second}, 1 {first} }}"):
+        status, told, made = run(tmp_path, f"authentication{chain}")
+        assert (status, list(made["authentication"]), "comes behind" in told) == (1, ["password_file"], True)
+        (tmp_path / "sluice.yaml").unlink()
 
 
 @pytest.mark.parametrize(
