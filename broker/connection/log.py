@@ -57,9 +57,7 @@ def log_refused(connection: "Connection", error: MQTTError) -> None:
             more["key"] = "mqtt.max_packet_size"
     connection.handlers.events.log.info(
         "client_refused",
-        client_id=shortened(connection.client_id or error.client_id),
-        peer=address_of(connection),
-        listener=connection.listener,
+        **_who(connection, connection.client_id or error.client_id),
         reason=reason_codes.name(error.reason_code),
         detail=shortened(error.message),
         **more,
@@ -77,14 +75,9 @@ def log_connected(
     connection: "Connection", connect: Connect, identity: Identity | None, expiry: int, session_present: bool
 ) -> None:
     """Log that a client has its session; `expiry` in seconds."""
-    client_id = shortened(connection.client_id)
-    if not connection.handlers.events.tells("connected", connection.listener, client_id):
-        return
-    connection.handlers.events.log.info(
+    _tell(
+        connection,
         "connected",
-        client_id=client_id,
-        peer=address_of(connection),
-        listener=connection.listener,
         user=None if identity is None else shortened(identity.user),
         version="3.1" if connect.mqtt31 else _VERSIONS[connect.version],
         bridge=connect.bridge,
@@ -105,28 +98,25 @@ def log_taken_over(older: "Connection", newer: "Connection", now: int) -> None:
 def log_disconnected(connection: "Connection") -> None:
     """Log that a client with a session is disconnected, or is about to be."""
     connection.end_logged = True
-    client_id = shortened(connection.client_id)
-    if not connection.handlers.events.tells("disconnected", connection.listener, client_id):
-        return
-    connection.handlers.events.log.info(
-        "disconnected",
-        client_id=client_id,
-        peer=address_of(connection),
-        listener=connection.listener,
-        reason=reason_name(connection.ends_by),
-        detail=shortened(connection.why),
-    )
+    _tell(connection, "disconnected", reason=reason_name(connection.ends_by), detail=shortened(connection.why))
 
 
 def log_closed(connection: "Connection") -> None:
     """Log that a connection is closed on which there was no session."""
-    connection.handlers.events.log.debug(
-        "disconnected",
-        client_id=shortened(connection.client_id),
-        peer=address_of(connection),
-        listener=connection.listener,
-        detail=shortened(connection.why),
-    )
+    who = _who(connection, connection.client_id)
+    connection.handlers.events.log.debug("disconnected", **who, detail=shortened(connection.why))
+
+
+def _tell(connection: "Connection", event: str, **fields: object) -> None:
+    """Log something of a client with a session, unless there are too many lines of it."""
+    who, events = _who(connection, connection.client_id), connection.handlers.events
+    if events.tells(event, connection.listener, who["client_id"]):
+        events.log.info(event, **who, **fields)
+
+
+def _who(connection: "Connection", client_id: str) -> dict[str, str]:
+    """How each line names a client."""
+    return {"client_id": shortened(client_id), "peer": address_of(connection), "listener": connection.listener}
 
 
 def log_subscribed(events: Events, client_id: str, filters: Sequence[str], codes: Sequence[int]) -> None:

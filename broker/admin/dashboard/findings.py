@@ -45,7 +45,7 @@ def findings(
         *_slow(sample.slow(), sample.slow_count),
         *_waits(groups, full),
         *_away(sample.away(), sample.away_count, sample.away_len),
-        *_ended(ended),
+        *_lately(ended, _ENDED),
     ]
     if found:
         return found
@@ -69,14 +69,13 @@ def _dropped(rows: list[DroppingRow], now: dict[str, float], lately: dict[str, i
         yield Finding(kind="dropped", text=f"{number(in_all)} deliveries a second are dropped", drops=reason)
     elif lately:
         reason = max(lately, key=lately.__getitem__)
-        count = _counted(sum(lately.values()), "delivery was", "deliveries were")
-        yield Finding(kind="dropped", text=f"{count} dropped in the last minute", drops=reason)
+        yield from _lately(sum(lately.values()), reason)
 
 
-def _ended(count: int) -> Iterator[Finding]:
+def _lately(count: int, reason: str) -> Iterator[Finding]:
     if count:
         text = f"{_counted(count, 'delivery was', 'deliveries were')} dropped in the last minute"
-        yield Finding(kind="dropped", text=text, drops=_ENDED)
+        yield Finding(kind="dropped", text=text, drops=reason)
 
 
 def _slow(rows: list[SlowRow], count: int) -> Iterator[Finding]:
