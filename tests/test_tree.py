@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -146,6 +147,7 @@ TESTED_WITH: Final = {
 """Modules without a test file of their own, and where they are tested."""
 
 
+@cache
 def _modules() -> set[str]:
     files = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
     return {file.relative_to(ROOT).with_suffix("").as_posix() for file in files if not file.name.startswith("__")}
