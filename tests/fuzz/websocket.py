@@ -250,7 +250,7 @@ def _answer(written: bytes) -> tuple[bool, bytes]:
     if head.startswith(b"HTTP/1.1 101 "):
         assert b"permessage-deflate" not in head, "compression is off"
         return True, frames
-    assert head.startswith((b"HTTP/1.1 4",)), head.partition(b"\r\n")[0]
+    assert head.startswith((b"HTTP/1.1 4", b"HTTP/1.1 505 ")), head.partition(b"\r\n")[0]
     return False, b""
 
 
