@@ -43,9 +43,12 @@ run: $(STAMPS)/run ## Start the broker on loopback; ./metrics and ./journal are 
 .PHONY: test
 test: $(STAMPS)/venv ## Lint, check types, run all tests interpreted, then compiled.
 	@# Compiling takes minutes of one processor: meanwhile everything runs that needs no wheel.
+	@# pytest rewrites asserts once, and keeps them; else each of the processes below would, at the same time.
 	@$(MAKE) --no-print-directory $(STAMPS)/wheel & wheel=$$!; \
 	trap 'kill $$wheel 2>/dev/null || true' EXIT; \
-	$(MAKE) --no-print-directory lint types interpreted; \
+	$(MAKE) --no-print-directory lint types; \
+	PYTHONPATH="$(CURDIR)" $(BIN)/pytest --collect-only --quiet >/dev/null || true; \
+	$(MAKE) --no-print-directory interpreted; \
 	wait $$wheel; \
 	$(MAKE) --no-print-directory compiled
 
