@@ -10,6 +10,7 @@ from broker.storage.found import find
 from broker.storage.frame import HEAD_SIZE, SECTOR
 from broker.storage.segment import Segment
 from protocol import properties as props
+from protocol import reason_codes
 from protocol.acknowledgements import Puback
 from protocol.connack import Connack
 from protocol.connect import Connect
@@ -121,6 +122,16 @@ def test_a_second_broker(start: Start, tmp_path: Path) -> None:
     start(sections=sections(tmp_path / "journal"))
     with pytest.raises(BrokerError, match=r"sluice: persistence.directory .*: another broker uses it"):
         start(sections=sections(tmp_path / "journal"))
+
+
+def test_a_second_broker_without_the_lock_file(start: Start, tmp_path: Path) -> None:
+    """It is refused too if somebody has removed `journal.lock`, and the first broker goes on."""
+    broker = start(sections=sections(tmp_path / "journal"))
+    (tmp_path / "journal" / "journal.lock").unlink()
+    with pytest.raises(BrokerError, match=r"sluice: persistence.directory .*: another broker uses it"):
+        start(sections=sections(tmp_path / "journal"))
+    with connected(broker.address(), 5) as publisher:
+        assert publisher.publish("t", b"x", 1, retain=True) < reason_codes.UNSPECIFIED_ERROR
 
 
 def test_a_commit_fails(start: Start, tmp_path: Path) -> None:

@@ -84,3 +84,11 @@ def test_client_id_too_long() -> None:
         assert local.client(5).connect("ä" * 11).reason_code == 0
         assert local.client(5).connect("ä" * 12).reason_code == reason_codes.CLIENT_IDENTIFIER_NOT_VALID
         assert local.client(4).connect("ä" * 12).reason_code == 2
+
+
+@pytest.mark.parametrize(("version", "refused"), [(5, reason_codes.CLIENT_IDENTIFIER_NOT_VALID), (4, 2)])
+def test_longest_client_id_by_default(version: int, refused: int) -> None:
+    """Where nothing is configured, 1,024 bytes are accepted and one more is not."""
+    with LocalBroker() as local:
+        assert local.client(version).connect("x" * 1_024).reason_code == 0
+        assert local.client(version).connect("x" * 1_025).reason_code == refused

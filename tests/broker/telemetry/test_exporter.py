@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 
+import psutil
 import pytest
 from structlog.testing import capture_logs
 
@@ -228,3 +229,15 @@ def test_too_many_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         bench.export()
     assert [(log["event"], log["rows"]) for log in logs] == [("metrics_lost", 3)]
     assert len(bench.rows()) == 2
+
+
+@pytest.mark.once
+def test_memory_of_an_export(tmp_path: Path) -> None:
+    """What Arrow has taken for the rows of an export is given back to the system after it, not kept for the next."""
+    bench = Bench(tmp_path / "metrics", mqtt={"max_clientid_len": 65_535})
+    with bench.local:
+        for number in range(800):
+            bench.client(f"{number}".ljust(60_000, "x"))  # 48 MB of client ids
+        before = psutil.Process().memory_info().rss
+        bench.keep(everything=True)
+        assert psutil.Process().memory_info().rss - before < 50 << 20

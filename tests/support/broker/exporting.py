@@ -19,9 +19,9 @@ MANY_TURNS = 10_000
 class Bench:
     """What an export needs, without a heartbeat unless asked for one. Close `local` when done."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **sections: Any) -> None:
         self.directory = directory
-        self.local = LocalBroker(node_name="test")
+        self.local = LocalBroker(node_name="test", **sections)
         self.exporter = self.another_life()
 
     def another_life(self) -> Exporter:
