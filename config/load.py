@@ -30,7 +30,7 @@ from config.files import is_irregular
 from config.hidden import without_secrets
 from config.layers import Layer, Origin, Path, Tree, dotted, origins_of
 from config.models import DEFAULT_BIND, Config
-from config.mounts import REPLACED, is_replaced, mounted_from
+from config.mounts import Mount, mount_of, replaced
 from config.schema import field_at
 from config.value_types import WRITTEN
 
@@ -74,7 +74,7 @@ def load(
     maps dotted keys to values or Flags (None = not given). Values are in written form: durations have a unit. Raises
     ConfigError with all mistakes.
     """
-    source = None if path is None else mounted_from(path)
+    mount = None if path is None else mount_of(path)
     raw, problems, readable = _read(path, os.environ if environ is None else environ, flags or {})
     config: Config | None = None
     try:
@@ -89,7 +89,7 @@ def load(
         problems += _between_keys(raw)
     if config is None or problems:
         raise ConfigError(sorted(set(problems), key=_order))
-    again = partial_call(_load_again, path, environ, flags, source)
+    again = partial_call(_load_again, path, environ, flags, mount)
     return Loaded(config, dict(_sources(config, (), raw)), again, path)
 
 
@@ -97,9 +97,9 @@ def _load_again(
     path: FilePath | None,
     environ: Mapping[str, str] | None,
     flags: Mapping[str, object] | None,
-    source: str | None,
+    mount: Mount | None,
 ) -> Loaded:
-    """Load again. A file that is being written is read once more. `source` as `mounted_from` has said it.
+    """Load again. A file that is being written is read once more. `mount`: how it was mounted at first.
 
     Raises ConfigError, or OSError if the file is empty, a FIFO, or not the one of its name any more.
 
@@ -108,8 +108,8 @@ def _load_again(
     """
     if path is not None and is_irregular(path):
         raise OSError(f"{path} is not a regular file, which could be read again: nothing has changed")
-    if path is not None and is_replaced(path, source):
-        raise OSError(f"{path} {REPLACED}: nothing has changed")
+    if path is not None and (why := replaced(path, mount)):
+        raise OSError(f"{path} {why}: nothing has changed")
     before = _state(path)
     for _ in range(TRIES):
         try:

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 import structlog
 
 from broker.runtime.own_thread import in_own_thread
-from config.mounts import REPLACED, is_replaced, mounted_from
+from config.mounts import Mount, mount_of, replaced
 
 T = TypeVar("T")
 
@@ -51,8 +51,8 @@ class WatchedFile(Generic[T]):
         self._digests: _Digests = {}
         self._told: _Digests = {}
         """What `renewed` compares with: it has told of everything before."""
-        self._sources: dict[str, str | None] = {}
-        """Where files that are mounted by themselves are from."""
+        self._mounts: dict[str, Mount | None] = {}
+        """How the files were mounted."""
         self.mistake = ""
         """Why the files are not read, as it was logged; empty = they are."""
         self.busy = asyncio.Lock()
@@ -67,7 +67,7 @@ class WatchedFile(Generic[T]):
     def read(self) -> T:
         """Read the files for the first time. Raises OSError, which names keys and files, also for mistakes in them."""
         try:
-            self._sources = {key: mounted_from(path) for key, path in self._files.items()}
+            self._mounts = {key: mount_of(path) for key, path in self._files.items()}
             self._seen = self._signature()
             self._digests = self._told = self._digested()
             return self._load()
@@ -201,8 +201,8 @@ class WatchedFile(Generic[T]):
                 status = path.stat()
             except OSError as error:
                 raise OSError(self._of(key, _reason(error))) from None
-            if is_replaced(path, self._sources[key]):
-                raise ValueError(self._of(key, REPLACED))
+            if why := replaced(path, self._mounts[key]):
+                raise ValueError(self._of(key, why))
             if not stat.S_ISREG(status.st_mode):  # to open a FIFO would wait for its writer
                 raise ValueError(self._of(key, "is not a regular file"))
             found[key] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)

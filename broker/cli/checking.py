@@ -6,7 +6,7 @@ import config
 from broker.auth.authenticators import users_file
 from broker.auth.rule_files import mosquitto_acl
 from broker.server.certificate_dates import dates, unusable
-from config.mounts import ALONE, REPLACED, is_replaced, mounted_alone, mounted_from
+from config.mounts import ALONE, mount_of, mounted_alone, named_files, replaced
 
 
 def unusable_tls(loaded: config.Loaded) -> list[config.Problem]:
@@ -48,11 +48,12 @@ def access_files(loaded: config.Loaded) -> tuple[list[config.Problem], list[str]
 
 
 def mounts(loaded: config.Loaded) -> tuple[list[config.Problem], list[str]]:
-    """Files that have been replaced behind a mount of their own, and warnings of others that are mounted so."""
-    found = mounted_alone(loaded.config, loaded.file)
-    gone = {key: path for key, path in found.items() if is_replaced(path, mounted_from(path))}
-    warnings = [": ".join(filter(None, (key, f"{path} {ALONE}"))) for key, path in found.items() if key not in gone]
-    return [_problem(loaded, key, f"{path} {REPLACED}") for key, path in gone.items()], warnings
+    """Files that have been replaced behind a mount, and warnings of others that are mounted by themselves."""
+    named = named_files(loaded.config, loaded.file)
+    gone = {key: why for key, path in named.items() if (why := replaced(path, mount_of(path)))}
+    alone = mounted_alone(loaded.config, loaded.file)
+    warnings = [": ".join(filter(None, (key, f"{path} {ALONE}"))) for key, path in alone.items() if key not in gone]
+    return [_problem(loaded, key, f"{named[key]} {why}") for key, why in gone.items()], warnings
 
 
 def _problem(loaded: config.Loaded, key: str, message: str, written: str = "") -> config.Problem:

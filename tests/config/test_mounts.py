@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from broker.auth.authenticators import users_file
-from config.mounts import mounted_from
+from config.mounts import is_mounted_alone
 from tests.support.broker.admin import request
 from tests.support.broker.events import events, wait_for_event
 from tests.support.broker.logins import PASSWORDS, code, sections, write_users
@@ -79,6 +79,23 @@ def test_users_in_a_folder(tmp_path: Path) -> None:
         assert events(broker, "file_mounted_alone") == []
 
 
+def test_another_folder_in_its_place(tmp_path: Path) -> None:
+    """A mounted folder whose place another one takes is still the old one: an error, and reloads are refused."""
+    folder = tmp_path / "auth"
+    folder.mkdir()
+    users = write_users(folder / "users")
+    place = tmp_path / "mounted"
+    place.mkdir()
+    with in_namespace(tmp_path, folder, place, sections(place / "users")) as broker:
+        folder.rename(tmp_path / "auth.old")
+        folder.mkdir()
+        users.write_text((tmp_path / "auth.old" / "users").read_text())
+        remove_ben(users)
+        (said,) = wait_for_event(broker, "file_not_read")
+        assert "is in a folder that has been replaced" in said["detail"]
+        assert request(tmp_path / "a.sock", "/api/v1/reload", "POST").status == 422
+
+
 def test_configuration_behind_a_mount(tmp_path: Path) -> None:
     """A configuration that was replaced behind its mount is no configuration to reload: the answer says so."""
     settings: dict[str, Any] = {"admin": {"socket": str(tmp_path / "a.sock")}}
@@ -130,11 +147,12 @@ def test_names(tmp_path: Path, name: str) -> None:
     source.touch()
     (tmp_path / "link").symlink_to(place)
     code = (
-        "import sys; from pathlib import Path; from config.mounts import mounted_from;"
-        "print([Path(mounted_from(Path(each)) or '-').name for each in sys.argv[1:]])"
+        "import sys; from pathlib import Path; from config.mounts import mount_of;"
+        "found = [mount_of(Path(each)) for each in sys.argv[1:]];"
+        "print([Path(each.source).name if each.alone else '-' for each in found])"
     )
     looked_at = [str(place), str(tmp_path / "link"), str(source), str(tmp_path / "absent")]
     command = mounting({source: place}, sys.executable, "-c", code, *looked_at)
     ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
     assert ran.stdout == f"{[source.name, source.name, '-', '-']}\n"
-    assert mounted_from(place) is None
+    assert not is_mounted_alone(place)

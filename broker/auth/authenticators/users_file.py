@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.auth.authenticators import password_hash
-from config.mounts import mounted_from
+from config.mounts import is_mounted_alone
 
 MOST_NAME: Final = 65_535
 """Bytes of the longest user name in CONNECT."""
@@ -165,7 +165,7 @@ def _rewrite(path: Path, edit: Callable[[list[str]], None], create: bool) -> Non
     Raises OSError. Its permissions and owner stay; a new file can be read by its owner only.
     """
     path = path.resolve()  # replace what a symbolic link points to, not the link
-    if mounted_from(path) is not None:
+    if is_mounted_alone(path):
         why = "it is mounted by itself, and cannot be replaced here: change it where it comes from"
         raise OSError(errno.EBUSY, why)
     with _locked(path.parent) as folder:
