@@ -15,6 +15,7 @@ SYSTEMD: Final = "systemd:"
 LONGEST_PATH: Final = 107
 """Bytes of a Unix socket's path, the kernel's limit."""
 _UNIT_NAME: Final = re.compile(r"[!-9;-~]{1,255}", re.ASCII)
+_LOCALHOST: Final = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 _HOST_LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _LOOKS_IPV4: Final = re.compile(r"[0-9.]+", re.ASCII)
 
@@ -57,11 +58,17 @@ class BindAddress:
             return (self.path, self.unit) == (other.path, other.unit)
         if self.port == 0 or self.port != other.port:
             return False
-        mine, theirs = self.ip, other.ip
-        if mine is None or theirs is None:
-            return self.host.lower() == other.host.lower()
-        same_family = mine.version == theirs.version
-        return mine == theirs or (same_family and (mine.is_unspecified or theirs.is_unspecified))
+        if self.host.lower() == other.host.lower():
+            return True
+        pairs = [(mine, theirs) for mine in self._ips for theirs in other._ips if mine.version == theirs.version]
+        return any(mine == theirs or mine.is_unspecified or theirs.is_unspecified for mine, theirs in pairs)
+
+    @property
+    def _ips(self) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, ...]:
+        """Those that are known without asking: localhost is bound in both families."""
+        if self.host.lower() == "localhost":
+            return _LOCALHOST
+        return () if self.ip is None else (self.ip,)
 
 
 def parse(value: object) -> BindAddress:

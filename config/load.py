@@ -191,7 +191,7 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     broken_rules += address_rules.broken(
         partial.addresses(raw.values), partial.journal(raw.values), partial.priorities(raw.values)
     )
-    broken_rules += admin_rules.broken(*partial.admin(raw.values))
+    broken_rules += admin_rules.broken(*partial.admin(raw.values), facts)
     for broken in broken_rules:
         yield _problem(broken.path, broken.message, raw)
     named = partial.file_names(raw.values)

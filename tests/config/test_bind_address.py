@@ -94,7 +94,11 @@ def test_loopback(host: str, loopback: bool) -> None:
         ("[::]:1883", "0.0.0.0:1883", False),
         ("[::1]:1883", "[0:0::1]:1883", True),
         ("localhost:1883", "LOCALHOST:1883", True),
-        ("localhost:1883", "127.0.0.1:1883", False),
+        ("localhost:1883", "127.0.0.1:1883", True),
+        ("localhost:1883", "[::1]:1883", True),
+        ("localhost:1883", "[::]:1883", True),
+        ("localhost:1883", "127.0.0.2:1883", False),
+        ("broker:1883", "127.0.0.1:1883", False),
     ],
 )
 def test_clashes(one: str, other: str, clash: bool) -> None:

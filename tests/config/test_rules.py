@@ -130,3 +130,10 @@ def test_admin(listen: str | None, tls: bool | None, way_in: bool | None, expect
     """The admin API over TCP needs tokens or a socket, and beyond loopback TLS."""
     problems = admin_rules.broken(None if listen is None else parse(listen), tls, way_in)
     assert [dotted(problem.path) for problem in problems] == ["admin.listen"] * expected
+
+
+def test_admin_and_a_listener() -> None:
+    """The admin API has a port of its own."""
+    for bind, expected in (("127.0.0.1:9", []), ("127.0.0.1:8", ["admin.listen"]), ("localhost:8", ["admin.listen"])):
+        problems = admin_rules.broken(parse(bind), False, True, [facts(0, bind="127.0.0.1:8")])
+        assert [dotted(problem.path) for problem in problems] == expected
