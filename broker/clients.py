@@ -39,10 +39,10 @@ class Seen:
         self.at = 0
         """When that was, in microseconds."""
         self.received = 0
-        """Messages that the session's counters had, from the client and to it."""
+        """Messages since the session began, from the client and to it."""
         self.sent = 0
         self.dropped = 0
-        """Deliveries that they had dropped."""
+        """Deliveries dropped since then."""
 
 
 @final

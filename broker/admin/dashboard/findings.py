@@ -57,7 +57,7 @@ def findings(
 
 
 def _dropped(rows: list[DroppingRow], now: dict[str, float], lately: dict[str, int]) -> Iterator[Finding]:
-    in_all = sum(now.values())
+    in_all = max([sum(now.values()), *(row.dropped for row in rows)])
     if rows and in_all:
         worst = rows[0]
         where = "" if worst.connected else " while it is away"

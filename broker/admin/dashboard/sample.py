@@ -13,6 +13,7 @@ from broker.runtime.clock import SECOND
 
 if TYPE_CHECKING:
     from broker.clients import Client
+    from session.counters import SessionTotals
 
 ROWS: Final = 12
 """The most rows of a list."""
@@ -42,25 +43,22 @@ class Sample:
 
     def see(self, client: "Client") -> None:
         """Look at one session."""
-        counters = client.session.counters
-        received = counters.received_qos0 + counters.received_qos1 + counters.received_qos2
-        sent = counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2
-        dropped = 0 if counters.drops is None else counters.uncommon.dropped()
         now = self._clock()
+        totals = client.session.totals(now)
         seen = client.seen
         if seen is None:
             seen = client.seen = Seen()
         known = bool(self._before) and seen.at >= self._before
         sent_rate = 0.0
         if self._before:
-            sent_rate = self._see_traffic(client, (received, sent, dropped), now, seen if known else None)
+            sent_rate = self._see_traffic(client, totals, now, seen if known else None)
         reason = waits_for(client)
         self.waits_for[reason] += 1
         if reason == CLIENT:
             self._see_away(client)
         elif reason not in _NOT_SLOW:
             self._see_slow(client, reason, sent_rate)
-        seen.at, seen.received, seen.sent, seen.dropped = now, received, sent, dropped
+        seen.at, seen.received, seen.sent, seen.dropped = now, totals.received, totals.sent, totals.dropped
 
     def _see_slow(self, client: "Client", reason: str, sent_rate: float) -> None:
         self.slow_count += 1
@@ -77,26 +75,18 @@ class Sample:
         self._number += 1
         _keep(self._away, (waiting, self._number, client))
 
-    def _see_traffic(self, client: "Client", counts: tuple[int, int, int], now: int, seen: Seen | None) -> float:
-        """Returns how many messages have been sent to it per second, since the walk before or a later interval.
-
-        `counts`: messages received from it, sent to it, and dropped.
-        """
-        received, sent, dropped = counts
-        at, received_before, sent_before, dropped_before = self._before, 0, 0, 0
-        if seen is not None:
-            at, received_before, sent_before, dropped_before = seen.at, seen.received, seen.sent, seen.dropped
-        began = client.session.counters.interval_start
-        if began > at:
-            at, received_before, sent_before, dropped_before = began, 0, 0, 0
+    def _see_traffic(self, client: "Client", totals: "SessionTotals", now: int, seen: Seen | None) -> float:
+        """Returns how many messages have been sent to it per second, since the walk before. `seen`: None = is new."""
+        at = self._before if seen is None else seen.at
+        before = Seen() if seen is None else seen
         seconds = max(now - at, 1) / SECOND
-        if dropped > dropped_before:
+        if totals.dropped > before.dropped:
             self._number += 1
-            _keep(self._dropping, ((dropped - dropped_before) / seconds, self._number, client))
-        if received <= received_before and sent <= sent_before:
+            _keep(self._dropping, ((totals.dropped - before.dropped) / seconds, self._number, client))
+        if totals.received <= before.received and totals.sent <= before.sent:
             return 0.0
-        received_rate = max(received - received_before, 0) / seconds
-        sent_rate = max(sent - sent_before, 0) / seconds
+        received_rate = max(totals.received - before.received, 0) / seconds
+        sent_rate = max(totals.sent - before.sent, 0) / seconds
         self._number += 1
         _keep(self._talkers, (received_rate + sent_rate, self._number, client, received_rate, sent_rate))
         return sent_rate
