@@ -169,6 +169,10 @@ def _parsed(file: Path) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         # The library hands on whatever its parser and the files that are included raise.
         if "concatenate list" in str(error):  # such as `authentication.1.enable = false` below the list
             raise ValueError(f"{file}: {PART_OF_A_LIST}") from error
+        line, column = getattr(error, "lineno", 0), getattr(error, "col", 0)
+        if line:  # the parser's own words are its grammar
+            wrong = "this is not HOCON, or a form of it that is not read, such as a path that begins with a quote"
+            raise ValueError(f"{file}:{line}: column {column}: {wrong}") from error
         raise ValueError(f"{file}: this is not HOCON: {printable(str(error))}") from error
     if not isinstance(tree, Mapping):
         raise ValueError(f"{file}: this is not a configuration: write settings such as mqtt.max_inflight = 32")
