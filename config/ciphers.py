@@ -1,5 +1,6 @@
 """Ciphers and curves of TLS: what OpenSSL accepts, without what is no protection."""
 
+import platform
 import ssl
 from typing import Any, Final
 
@@ -46,7 +47,8 @@ def check_curve(value: object) -> object:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ecdh_curve(value)
     except (ValueError, ssl.SSLError) as error:
-        raise ValueError(f"found {value!r}, which {ssl.OPENSSL_VERSION} does not have here: write another") from error
+        here = f"Python {platform.python_version()} with {ssl.OPENSSL_VERSION}"
+        raise ValueError(f"found {value!r}, which {here} does not take: write another") from error
     return value
 
 

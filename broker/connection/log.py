@@ -75,7 +75,7 @@ def log_connected(
     connection: "Connection", connect: Connect, identity: Identity | None, expiry: int, session_present: bool
 ) -> None:
     """Log that a client has its session; `expiry` in seconds."""
-    _tell(
+    _log_client(
         connection,
         "connected",
         user=None if identity is None else shortened(identity.user),
@@ -98,7 +98,7 @@ def log_taken_over(older: "Connection", newer: "Connection", now: int) -> None:
 def log_disconnected(connection: "Connection") -> None:
     """Log that a client with a session is disconnected, or is about to be."""
     connection.end_logged = True
-    _tell(connection, "disconnected", reason=reason_name(connection.ends_by), detail=shortened(connection.why))
+    _log_client(connection, "disconnected", reason=reason_name(connection.ends_by), detail=shortened(connection.why))
 
 
 def log_closed(connection: "Connection") -> None:
@@ -107,7 +107,7 @@ def log_closed(connection: "Connection") -> None:
     connection.handlers.events.log.debug("disconnected", **who, detail=shortened(connection.why))
 
 
-def _tell(connection: "Connection", event: str, **fields: object) -> None:
+def _log_client(connection: "Connection", event: str, **fields: object) -> None:
     """Log something of a client with a session, unless there are too many lines of it."""
     who, events = _who(connection, connection.client_id), connection.handlers.events
     if events.tells(event, connection.listener, who["client_id"]):

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,8 +65,8 @@ def _build(commit: str, repository: Path, folder: Path) -> None:
     """Build the wheel, and install it into a new environment that has the dependencies of this one."""
     archive, sources, environment = folder / "sources.tar", folder / "sources", folder / "environment"
     _run(["git", "archive", "--output", str(archive), commit], repository, commit)
-    with tarfile.open(archive) as packed:
-        packed.extractall(sources, filter="data")
+    sources.mkdir()
+    _run(["tar", "--extract", "--file", str(archive)], sources, commit)
     archive.unlink()
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     # Not isolated: this environment has what a build needs, at the versions that its own Sluice was built with.

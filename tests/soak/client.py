@@ -66,6 +66,9 @@ class Client:
 
     async def away(self) -> None:
         """Stay offline for a while, but not any longer once all is to settle."""
+        task = asyncio.current_task()
+        while task is not None and task.uncancel():  # else Python before 3.11.3 ends the wait below as cancelled
+            pass
         seconds = self.draws.expovariate(2) if self.draws.random() < 0.8 else self.draws.uniform(1, 4)
         try:
             async with asyncio.timeout(seconds):

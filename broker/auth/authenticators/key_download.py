@@ -52,8 +52,16 @@ class _Request:
         return content
 
     def begin(self, connection: HTTPConnection) -> HTTPConnection:
-        """It goes over this connection."""
+        """It goes over this connection, unless it has ended by the time that the connection is there."""
         self._connection = connection
+        opens = connection.connect
+
+        def connect() -> None:
+            opens()
+            if self._ended:
+                raise OSError("nobody waits for it any more")
+
+        connection.connect = connect  # type: ignore[method-assign] # of this one only
         return connection
 
     def end(self) -> None:

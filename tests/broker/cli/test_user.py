@@ -95,8 +95,8 @@ def test_salt_is_new_each_time() -> None:
         ("a\tb", "x\n", (), "control characters forbidden"),
         ("", "x\n", (), "username cannot be empty"),
         ("x" * 256, "x\n", (), "1 to 255 bytes"),
-        ("ann", "x\n", ("--iterations", "4095"), "greater than or equal to 4096"),
-        ("ann", "x\n", ("--iterations", "10000001"), "less than or equal to 10000000"),
+        ("ann", "x\n", ("--iterations", "4095"), "found '4095': write at least 4096"),
+        ("ann", "x\n", ("--iterations", "10000001"), "found '10000001': write at most 10000000"),
     ],
 )
 def test_refused(name: str, typed: str, options: tuple[str, ...], message: str) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 
 import pytest
 
@@ -118,6 +119,23 @@ async def test_cancelled() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.to_thread(wait_until, server.given_up, "it has been given up")
+
+
+async def test_given_up_before_it_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is connected when nobody waits any more asks nothing, and ends at once."""
+    monkeypatch.setattr(key_download, "LONGEST", 0.1)
+    connect, may_connect = HTTPConnection.connect, threading.Event()
+
+    def late(connection: HTTPConnection) -> None:
+        assert may_connect.wait(30)
+        connect(connection)
+
+    monkeypatch.setattr(HTTPConnection, "connect", late)
+    with dripping(b"") as server:
+        with pytest.raises(OSError, match="was not there within"):
+            await download(own(server.url))
+        may_connect.set()
+        await asyncio.to_thread(wait_until, lambda: not running(), "its thread has ended")
 
 
 async def test_large_answer() -> None:
