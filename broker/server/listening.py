@@ -142,6 +142,11 @@ class Contexts(NamedTuple):
     """For the ClientHello of such a client, which then gets a full handshake."""
 
 
+def _no_password() -> str:
+    """OpenSSL would ask for one on the terminal otherwise, and leave the broker's signals changed."""
+    raise OSError("the private key is encrypted: store it without a passphrase")
+
+
 def server_contexts(tls: Tls, protocol: str) -> Contexts:
     """The TLS contexts of a listener's configuration: only one if clients are not verified. Raises OSError."""
     first = server_context(tls, protocol)
@@ -163,15 +168,16 @@ def server_context(tls: Tls, protocol: str) -> ssl.SSLContext:
     if tls.curve is not None:
         context.set_ecdh_curve(tls.curve)
     try:
-        context.load_cert_chain(tls.certfile, tls.keyfile)
-    except (OSError, ssl.SSLError) as error:
+        context.load_cert_chain(tls.certfile, tls.keyfile, _no_password)
+    except OSError as error:
         key = tls.keyfile or tls.certfile
-        why = _KEY_ERRORS.get(getattr(error, "reason", None) or "", f"{text_of(error)}: {_PEM}")
+        text = f"{text_of(error)}: {_PEM}" if isinstance(error, ssl.SSLError) else text_of(error)
+        why = _KEY_ERRORS.get(getattr(error, "reason", None) or "", text)
         raise OSError(f"certificate {tls.certfile} with key {key} cannot be used: {why}") from error
     if tls.cafile is not None:
         try:
             context.load_verify_locations(tls.cafile)
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:
             raise OSError(f"authorities in {tls.cafile} cannot be used: {text_of(error)}: {_PEM}") from error
         _set_chain(context, tls.cafile, tls.partial_chain)
         context.verify_mode = ssl.CERT_REQUIRED if tls.require_client_certificate else ssl.CERT_OPTIONAL

@@ -7,6 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from typer.testing import CliRunner
 
 from broker.cli.main import app
@@ -133,3 +139,18 @@ def test_file_that_openssl_cannot_read(tmp_path: Path, certificates: Certificate
     assert str(broken) in line
     assert line.endswith(": write what openssl can read, in PEM form")
     assert not re.search(r"\[[A-Z]|_ssl|Errno", line)
+
+
+def test_key_with_a_passphrase(start: Start, certificates: Certificates, tmp_path: Path) -> None:
+    """A key that is encrypted while it is followed is named as such; nobody is asked, and the broker still stops."""
+    key = tmp_path / "server.key"
+    key.write_bytes(certificates.server.keyfile.read_bytes())
+    broker = over_tls(start, certificates, keyfile=str(key))
+    private = load_pem_private_key(key.read_bytes(), None)
+    form, locked = PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
+    encrypted = private.private_bytes(Encoding.PEM, form, locked)
+    key.with_name("new").write_bytes(encrypted)
+    key.with_name("new").replace(key)
+    said = wait_for_event(broker, "file_not_read", 2)
+    assert all("the private key is encrypted: store it without a passphrase" in each["detail"] for each in said)
+    assert broker.stop() == 0
