@@ -76,8 +76,10 @@ def summarise(output: Path, findings: Sequence[imported.Finding], users: Path | 
     left = [finding for finding in findings if not finding.wrong]
     for line in imported.told(left):
         print(line)
-    many = "1 line has" if len(left) == 1 else f"{len(left)} lines have"
-    print(f"{output} is written; {many} no counterpart, or need none: see the comments in it")
+    many = "1 line has" if len(findings) == 1 else f"{len(findings)} lines have"
+    wrong = len(findings) - len(left)
+    first = f"; look at {wrong} of them first" if wrong else ""
+    print(f"{output} is written; {many} no counterpart, or need none{first}: see the comments in it")
     if users is not None:
         print(f"{users} is written, without users: `sluice user add NAME --file {users}` adds one")
 

@@ -1,5 +1,6 @@
 """`sluice import mosquitto`: what decides about access is read as Mosquitto reads it, or closes what it is about."""
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,6 +86,7 @@ def test_what_has_no_counterpart(folder: Path, certificates: Certificates, lines
     status, told, result = imported(folder, OPEN + lines + "\n", certificates)
     assert (status, result["authorization"]["rules"], result["allow_anonymous"]) == (1, CLOSED, False)
     assert "everything is denied" in told
+    assert re.search(r"no counterpart, or need none; look at \d of them first", told)
 
 
 def test_only_its_own_listener(folder: Path, certificates: Certificates) -> None:
