@@ -73,7 +73,7 @@ class WebSocketRequest:
                     self._answer(event)
                     return data[start:]
             if protocol.close_expected():
-                self._refuse_line(HTTPStatus.BAD_REQUEST, f"{_cause(protocol)!s:.100}")
+                self._refuse_line(HTTPStatus.BAD_REQUEST, _cause(protocol))
                 break
         return b""
 
@@ -128,7 +128,7 @@ class WebSocketRequest:
             next(protocol.parser)
         else:
             reason = protocol.handshake_exc
-            why = str(reason) if isinstance(reason, InvalidHandshake) else f"path {request.path!r:.100}"
+            why = str(reason) if isinstance(reason, InvalidHandshake) else _shown(request.path)
             if isinstance(reason, InvalidOrigin):
                 why += " is not among listeners[].websocket.origins"
             self.failure = f"WebSocket handshake refused with {response.status_code}: {why}"
@@ -170,13 +170,21 @@ def _status(line: bytes) -> tuple[HTTPStatus, str]:
     return HTTPStatus.SWITCHING_PROTOCOLS, ""
 
 
-def _cause(protocol: ServerProtocol) -> BaseException | None:
-    """Why the parser has failed: the text has the request's bytes escaped. Frees the parser's frames."""
+def _shown(target: str) -> str:
+    """The path of a request, for the log, without what may be a secret: clients write tokens into the query."""
+    path, mark, _ = target.partition("?")
+    if not path.startswith("/"):
+        return "a path that does not begin with /"  # an address with a user and a password, for instance
+    return f"path {path!r:.100}" + (" with a query" if mark else "")
+
+
+def _cause(protocol: ServerProtocol) -> str:
+    """Why the parser has failed, without the header that the text quotes: it may be a secret. Frees its frames."""
     error, protocol.handshake_exc = protocol.handshake_exc, None
     cause = None if error is None else error.__cause__
     if cause is not None:
         cause.__traceback__ = None  # it refers to the parser's frame, which refers to the error: a cycle
-    return cause
+    return str(cause).partition(":")[0][:100]
 
 
 def _nobody(_: str) -> None:
