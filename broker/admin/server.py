@@ -21,8 +21,7 @@ from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.os_errors import text_of
 from broker.server.certificate_dates import Shown
 from broker.server.listening import HTTP, open_sockets, server_context
-from broker.server.tls_files import files, own_certificate, refuse_out_of_date
-from broker.server.x509 import Certificate
+from broker.server.tls_files import Certificates, files, read_certificates, refuse_out_of_date
 from config.admin import CHOSEN, Admin
 from config.bind_address import parse
 from config.models import Config
@@ -55,8 +54,7 @@ class AdminTls(NamedTuple):
     """TLS of the API, as its files are now."""
 
     context: ssl.SSLContext
-    certificate: Certificate | None
-    """What clients are shown; None = only OpenSSL can read it."""
+    certificates: Certificates
 
 
 class AdminServer:
@@ -73,7 +71,7 @@ class AdminServer:
         self.watched: list[WatchedFile[AdminTls]] = []
         """The files of TLS, which are followed."""
         self.shown: list[Shown] = []
-        """The certificate that is shown to those who ask over TLS."""
+        """The certificates of TLS."""
         self._watching: asyncio.Task[None] | None = None
         self._handshakes: BoundedHandshakes | None = None
         self._opening = asyncio.Lock()
@@ -116,15 +114,14 @@ class AdminServer:
         """Read the files of TLS, and have newer ones apply to new connections. Raises OSError."""
 
         def use(now: AdminTls) -> None:
-            self.shown = [] if now.certificate is None else [Shown("admin", tls.certfile, now.certificate)]
+            self.shown = [Shown("admin", tls, now.certificates)]
             if self._handshakes is not None:
                 self._handshakes.context = now.context
 
         def load() -> AdminTls:
             found = _read(tls)
             if self.watched:  # at the start it is taken: the log says that clients refuse it
-                in_use = self.shown[0].certificate if self.shown else None
-                refuse_out_of_date(found.certificate, in_use, tls.certfile, time.time())
+                refuse_out_of_date(tls, found.certificates, self.shown[0].certificates, time.time())
             return found
 
         watched = WatchedFile(files("admin.tls", tls), load, use, takes_away=lambda _: True)
@@ -263,7 +260,7 @@ def _read(tls: Tls) -> AdminTls:
         # Resumption is refused. OpenSSL forgets a session that it has refused, but knows nothing of tickets:
         # a client that goes on with one would never get in.
         context.options |= ssl.OP_NO_TICKET
-    return AdminTls(context, own_certificate(tls))
+    return AdminTls(context, read_certificates(tls))
 
 
 def _limit_unread(sock: socket.socket) -> None:

@@ -1,54 +1,55 @@
-"""Says when the broker's certificates are about to expire, have expired, or are not valid yet."""
+"""Says when certificates of the broker, or authorities of its clients, are about to expire or are not valid."""
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import structlog
 
 from broker.server.listening import server_context
-from broker.server.tls_files import expires_soon, no_authority, out_of_date, own_certificate, sections
-from broker.server.x509 import Certificate
+from broker.server.tls_files import Certificates, read_certificates, sections
 from config.models import Config
+from config.tls import Tls
 
 INTERVAL: Final = 1.0
 """Seconds between two looks, as often as at the files: a new one may have expired."""
 
 
 class Shown(NamedTuple):
-    """A certificate that the broker shows to its clients."""
+    """The certificates of one place where TLS is used."""
 
     place: str
     """Where, for the log: the name of a listener, or `admin`."""
-    file: Path
-    certificate: Certificate
+    tls: Tls
+    certificates: Certificates
 
 
 class CertificateDates:
-    """Logs once for each certificate that it expires soon, and once that it has."""
+    """Logs once for each file that its certificates expire soon, and once that they have."""
 
     def __init__(self, shown: Callable[[], Iterable[Shown]], clock: Callable[[], float] = time.time) -> None:
         """`shown`: the certificates in use now; `clock`: Unix time, in seconds."""
         self._shown = shown
         self._clock = clock
-        self._told: dict[str, tuple[Certificate, bool, bool]] = {}
+        self._told: dict[tuple[str, str], tuple[object, bool, bool]] = {}
         self._log = structlog.get_logger("sluice")
 
     def look(self) -> None:
         """Log what has not been logged yet."""
         now = self._clock()
-        for place, file, certificate in self._shown():
-            wrong, soon = out_of_date(certificate, now), expires_soon(certificate, now)
-            state = (certificate, wrong != "", soon != "")
-            if self._told.get(place) == state:
-                continue
-            self._told[place] = state
-            if wrong:
-                self._log.error("certificate_expires", listener=place, file=str(file), detail=wrong)
-            elif soon:
-                self._log.warning("certificate_expires", listener=place, file=str(file), detail=soon)
+        for place, tls, found in self._shown():
+            wrong, soon = found.out_of_date(now), found.expire_soon(now)
+            for key, dated in (("certfile", found.own), ("cafile", found.authorities)):
+                state = (dated, key in wrong, key in soon)
+                if self._told.get((place, key)) == state:
+                    continue
+                self._told[place, key] = state
+                fields = {"listener": place, "file": str(getattr(tls, key))}
+                if key in wrong:
+                    self._log.error("certificate_expires", **fields, detail=wrong[key])
+                elif key in soon:
+                    self._log.warning("certificate_expires", **fields, detail=soon[key])
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -73,9 +74,7 @@ def dates(config: Config, now: float) -> tuple[dict[str, str], dict[str, str]]:
 
     Authorities are wrong if all of them are.
     """
-    own = {f"{place}.certfile": own_certificate(tls) for place, tls in sections(config).items()}
-    read = {key: certificate for key, certificate in own.items() if certificate is not None}
-    wrong = {key: out_of_date(certificate, now) for key, certificate in read.items()}
-    wrong |= {f"{place}.cafile": no_authority(tls, now) for place, tls in sections(config).items()}
-    soon = {key: expires_soon(certificate, now) for key, certificate in read.items()}
-    return {key: why for key, why in wrong.items() if why}, {key: why for key, why in soon.items() if why}
+    read = {place: read_certificates(tls) for place, tls in sections(config).items()}
+    wrong = {f"{place}.{key}": why for place, each in read.items() for key, why in each.out_of_date(now).items()}
+    soon = {f"{place}.{key}": why for place, each in read.items() for key, why in each.expire_soon(now).items()}
+    return wrong, soon

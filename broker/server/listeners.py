@@ -63,7 +63,7 @@ class Listeners:
 
     @property
     def shown(self) -> list[Shown]:
-        """The certificates that listeners show to their clients."""
+        """The certificates of listeners with TLS."""
         return [each for each in (one.shown for one in self._open.values()) if each is not None]
 
     @property
@@ -94,7 +94,7 @@ class Listeners:
         try:
             for listener in plan.opened:
                 before = self._open.get(listener.name)
-                one = OpenListener(self._broker, listener, True, None if before is None else before.certificate)
+                one = OpenListener(self._broker, listener, True, None if before is None else before.certificates)
                 prepared.opened.append(await self._bound(one, closing))
         except OSError:
             prepared.discard()

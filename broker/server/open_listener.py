@@ -19,9 +19,8 @@ from broker.server.certificate_dates import Shown
 from broker.server.frame_turns import FrameTurns
 from broker.server.listening import BACKLOG, HTTP, MQTT, Contexts, server_contexts
 from broker.server.proxy_protocol import ProxiedListener
-from broker.server.tls_files import CERTIFICATE, files, own_certificate, refuse_out_of_date
+from broker.server.tls_files import CERTIFICATE, Certificates, files, read_certificates, refuse_out_of_date
 from broker.server.tls_handshake import TlsListener
-from broker.server.x509 import Certificate
 from config.models import Listener
 from config.tls import Tls
 
@@ -33,8 +32,7 @@ class Secured(NamedTuple):
     """TLS of a listener, as its files are now."""
 
     contexts: Contexts
-    certificate: Certificate | None
-    """What clients are shown; None = only OpenSSL can read it."""
+    certificates: Certificates
 
 
 class Followed(NamedTuple):
@@ -48,11 +46,11 @@ class OpenListener:
     """One listener. A reload may change its settings while its sockets stay open."""
 
     def __init__(
-        self, broker: Broker, settings: Listener, reloading: bool = False, before: Certificate | None = None
+        self, broker: Broker, settings: Listener, reloading: bool = False, before: Certificates | None = None
     ) -> None:
         """Raises OSError if a file of `settings.tls` cannot be used.
 
-        `before`: the certificate of the listener that this one takes the place of.
+        `before`: the certificates of the listener that this one takes the place of.
         """
         self.settings = settings
         self.sockets: list[socket.socket] = []
@@ -65,7 +63,7 @@ class OpenListener:
         self._turns = FrameTurns()
         self._watching: asyncio.Task[None] | None = None
         self._refuses_out_of_date = reloading
-        """Whether a certificate has to be valid now: it has not at the start, which is better than no broker."""
+        """Whether certificates have to be valid now: it has not at the start, which is better than no broker."""
         self._secured: Followed | None = None
         self._secured = self.secured(settings, before)
         self._refuses_out_of_date = True
@@ -77,7 +75,7 @@ class OpenListener:
         opened = [sock for sock in self.sockets if sock.fileno() >= 0]
         return [{"listener": self.settings.name, **_place(sock), **_kind(self.settings)} for sock in opened]
 
-    def secured(self, settings: Listener, before: Certificate | None = None) -> "Followed | None":
+    def secured(self, settings: Listener, before: Certificates | None = None) -> "Followed | None":
         """What TLS needs by these settings; None = it is off. Raises OSError, also for a certificate that is not valid
         now, unless the one in use, or `before`, is not valid either."""
         own = settings.tls
@@ -88,8 +86,8 @@ class OpenListener:
         def load() -> Secured:
             found = _secured(own, MQTT if settings.websocket is None else HTTP)
             if self._refuses_out_of_date:
-                in_use = before if self._secured is None else self._secured.now.certificate
-                refuse_out_of_date(found.certificate, in_use, own.certfile, time.time())
+                in_use = before if self._secured is None else self._secured.now.certificates
+                refuse_out_of_date(own, found.certificates, in_use, time.time())
             return found
 
         # Of files that are being replaced some may be new already: they count when all are the same at the next look.
@@ -109,15 +107,15 @@ class OpenListener:
         return self._secured
 
     @property
-    def certificate(self) -> Certificate | None:
-        """What clients are shown; None = nothing, or one that only OpenSSL can read."""
-        return None if self._secured is None else self._secured.now.certificate
+    def certificates(self) -> Certificates | None:
+        """Those of its files; None = TLS is off."""
+        return None if self._secured is None else self._secured.now.certificates
 
     @property
     def shown(self) -> Shown | None:
         """The same with its place."""
-        tls, certificate = self.settings.tls, self.certificate
-        return None if tls is None or certificate is None else Shown(self.settings.name, tls.certfile, certificate)
+        tls, found = self.settings.tls, self.certificates
+        return None if tls is None or found is None else Shown(self.settings.name, tls, found)
 
     @property
     def followed(self) -> WatchedFile[Secured] | None:
@@ -256,7 +254,7 @@ class OpenListener:
 
 def _secured(tls: Tls, protocol: str) -> Secured:
     """Read the files. Raises OSError."""
-    return Secured(server_contexts(tls, protocol), own_certificate(tls))
+    return Secured(server_contexts(tls, protocol), read_certificates(tls))
 
 
 def _terms(settings: Listener) -> tuple[object, object]:

@@ -234,7 +234,8 @@ class Server:
 
     def expiry(self) -> list[tuple[str, float]]:
         """Whose certificates there are, a listener's or `admin`, and the Unix time until which each is valid."""
-        return [(each.place, each.certificate.not_after) for each in self._shown()]
+        own = [(each.place, each.certificates.own) for each in self._shown()]
+        return [(place, certificate.not_after) for place, certificate in own if certificate is not None]
 
     def files_not_read(self) -> int:
         """How many files, or certificates with their keys, are followed and cannot be used now."""

@@ -1,8 +1,9 @@
-"""The files of TLS sections: which there are, and from when until when the broker's own certificates are valid."""
+"""The files of TLS sections: which there are, and from when until when the certificates in them are valid."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.server.x509 import Certificate, certificates
 from config.models import Config
@@ -11,6 +12,9 @@ from config.tls import Tls
 CERTIFICATE: Final = ("certfile", "keyfile")
 """Keys of `tls` that say who the broker is."""
 KEYS: Final = (*CERTIFICATE, "cafile", "crlfile")
+
+_NAMES: Final = {"certfile": "certificate", "cafile": "last authority"}
+"""What has dates, for messages."""
 
 SOON: Final = 14 * 86_400.0
 """Seconds before a certificate expires in which that is a warning, if they are the last quarter of its time too: those
@@ -30,12 +34,39 @@ def files(place: str, tls: Tls) -> dict[str, Path]:
     return {key: path for key, path in paths.items() if path is not None}
 
 
-def own_certificate(tls: Tls) -> Certificate | None:
-    """The certificate that clients are shown; None if it is one that only OpenSSL can read. Raises OSError."""
+class Certificates(NamedTuple):
+    """What has dates in the files of a section."""
+
+    own: Certificate | None
+    """What clients are shown; None = one that only OpenSSL can read."""
+    authorities: tuple[Certificate, ...]
+    """Those that issue client certificates; none = without `cafile`, or only OpenSSL can read them."""
+
+    def out_of_date(self, now: float) -> dict[str, str]:
+        """What is not valid at this Unix time, by key: the certificate of `certfile`, all authorities of `cafile`."""
+        found = {
+            "certfile": "" if self.own is None else out_of_date(self.own, now),
+            "cafile": no_authority(self.authorities, now),
+        }
+        return {key: why for key, why in found.items() if why}
+
+    def expire_soon(self, now: float) -> dict[str, str]:
+        """What expires soon, by key: the certificate, the last authority."""
+        last = {"certfile": self.own, "cafile": max(self.authorities, key=lambda each: each.not_after, default=None)}
+        found = {key: expires_soon(each, now, _NAMES[key]) for key, each in last.items() if each is not None}
+        return {key: why for key, why in found.items() if why}
+
+
+def read_certificates(tls: Tls) -> Certificates:
+    """What the files of a section hold now. Raises OSError."""
+    return Certificates(next(iter(_readable(tls.certfile)), None), _readable(tls.cafile))
+
+
+def _readable(file: Path | None) -> tuple[Certificate, ...]:
     try:
-        return next(iter(certificates(tls.certfile.read_bytes())), None)
+        return () if file is None else tuple(certificates(file.read_bytes()))
     except ValueError:
-        return None
+        return ()  # one that only OpenSSL can read may be valid
 
 
 def out_of_date(certificate: Certificate, now: float) -> str:
@@ -47,35 +78,30 @@ def out_of_date(certificate: Certificate, now: float) -> str:
     return ""
 
 
-def no_authority(tls: Tls, now: float) -> str:
-    """Why no client's certificate can be verified at this Unix time; empty = one can be, or none is. Raises OSError."""
-    if tls.cafile is None:
+def no_authority(authorities: Sequence[Certificate], now: float) -> str:
+    """Why no client's certificate can be verified at this Unix time; empty = one can be, or there are none."""
+    if not authorities or not all(out_of_date(each, now) for each in authorities):
         return ""
-    try:
-        found = certificates(tls.cafile.read_bytes())
-    except ValueError:
-        return ""  # one that only OpenSSL can read may be valid
-    if not found or not all(out_of_date(each, now) for each in found):
-        return ""
-    latest = max(found, key=lambda each: each.not_after)
+    latest = max(authorities, key=lambda each: each.not_after)
     return f"no authority is valid now (the last one: {_date(latest.not_before)} to {_date(latest.not_after)}): add one"
 
 
-def refuse_out_of_date(new: Certificate | None, old: Certificate | None, file: Path, now: float) -> None:
-    """Raises OSError if one that is not valid at this Unix time would replace one that is; None = nobody can say."""
-    wrong = "" if new is None else out_of_date(new, now)
-    if wrong and (old is None or not out_of_date(old, now)):
-        raise OSError(f"certificate {file} is not used: {wrong}; write one that is valid now")
+def refuse_out_of_date(tls: Tls, new: Certificates, old: Certificates | None, now: float) -> None:
+    """Raises OSError if something that is not valid at this Unix time would replace what is; None = nothing is used."""
+    before = {} if old is None else old.out_of_date(now)
+    for key, wrong in new.out_of_date(now).items():
+        if key not in before:
+            raise OSError(f"{key} {getattr(tls, key)} is not used: {wrong}; write one that is valid now")
 
 
-def expires_soon(certificate: Certificate, now: float) -> str:
-    """How soon a certificate expires that is valid now; empty if there is time."""
+def expires_soon(certificate: Certificate, now: float, name: str = "certificate") -> str:
+    """How soon a certificate, called by this name, expires that is valid now; empty if there is time."""
     left = certificate.not_after - now
     if not 0 <= left < min(SOON, (certificate.not_after - certificate.not_before) / 4):
         return ""
     days = int(left // 86_400)
     rest = f"{days} day{'s' * (days != 1)}" if days else "less than a day"
-    return f"the certificate expires in {rest}, on {_date(certificate.not_after)}: renew it"
+    return f"the {name} expires in {rest}, on {_date(certificate.not_after)}: renew it"
 
 
 def _date(seconds: float) -> str:

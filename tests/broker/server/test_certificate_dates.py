@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 from broker.cli.main import app
 from broker.server.certificate_dates import CertificateDates, Shown
+from broker.server.tls_files import Certificates
 from broker.server.x509 import Certificate
+from config.tls import Tls
 from tests.broker.conftest import Start
 from tests.support.broker.admin import request
 from tests.support.broker.events import events, wait_for_event
@@ -165,16 +167,71 @@ def test_check_of_a_pair(tmp_path: Path) -> None:
     assert "the key is not the one of the certificate" in result.output
 
 
+def authority(path: Path, ca: trustme.CA) -> None:
+    """Write the authority into the file that is followed."""
+    new = path.with_name("new")
+    ca.cert_pem.write_to_path(str(new))
+    new.replace(path)
+
+
+def test_authorities_that_are_not_valid(start: Start, tmp_path: Path) -> None:
+    """Authorities of which none is valid now do not replace good ones: a reload is refused, and clients get in."""
+    own, file, ca = tmp_path / "own.pem", tmp_path / "ca.pem", trustme.CA()
+    issue(own, ca, -DAY, 90 * DAY)
+    authority(file, ca)
+    tls = {"cafile": str(file), "require_client_certificate": True, "partial_chain": True}
+    admin: dict[str, Any] = {"listen": "127.0.0.1:0", "tls": {"certfile": str(own), **tls}}
+    admin |= {"socket": "a.sock", "tokens": [{"name": "a", "sha256": "0" * 64}]}
+    broker = start(sections={"listeners": [listener(own, **tls)], "admin": admin})
+    wait_for_event(broker, "admin_listening")
+    issue(file, trustme.CA(), -9 * DAY, -DAY)
+    refused = reload(broker)
+    assert (refused.status, "no authority is valid now" in refused.json["detail"]) == (422, True)
+    assert str(file) in refused.json["detail"]
+    for error in wait_for_event(broker, "file_not_read", 2):
+        assert "no authority is valid now" in error["detail"]
+    context = client_context(ca)
+    ca.issue_cert("ann").configure_cert(context)
+    with WireClient(broker.address("mqtts"), 5, tls=context) as client:
+        assert client.connect().reason_code == 0
+    authority(file, ca)
+    assert reload(broker).status == 200
+
+
+def test_start_with_authorities_that_are_not_valid(start: Start, tmp_path: Path) -> None:
+    """A start takes authorities of which none is valid now, with an error; others like them may replace them."""
+    own, file, ca = tmp_path / "own.pem", tmp_path / "ca.pem", trustme.CA()
+    issue(own, ca, -DAY, 90 * DAY)
+    issue(file, ca, -9 * DAY, -DAY)
+    tls = {"cafile": str(file), "partial_chain": True}
+    broker = start(sections={"listeners": [listener(own, **tls)], "admin": {"socket": "a.sock"}})
+    (error,) = wait_for_event(broker, "certificate_expires")
+    assert (error["level"], error["listener"], error["file"]) == ("error", "mqtts", str(file))
+    assert "no authority is valid now" in error["detail"]
+    wait_for_event(broker, "admin_socket")
+    issue(file, ca, -8 * DAY, -DAY)
+    assert reload(broker).json["renewed"] == ["listeners[0].tls.cafile"]
+
+
 def test_each_is_said_once() -> None:
-    """A certificate that expires while the broker runs is a warning, then an error, each once; a new one is new."""
+    """What expires while the broker runs is a warning, then an error, each once; a new certificate is new."""
     day = 86_400.0
     now = [0.0]
-    shown = [Shown("mqtts", Path("a.pem"), Certificate(-70 * day, 30 * day, False, False))]
+    tls = Tls(certfile=Path("a.pem"), cafile=Path("ca.pem"))
+    authorities = (Certificate(-90 * day, 20 * day, True, False), Certificate(-90 * day, 5 * day, True, False))
+    shown = [Shown("mqtts", tls, Certificates(Certificate(-70 * day, 30 * day, False, False), authorities))]
     dates = CertificateDates(lambda: shown, clock=lambda: now[0])
     with capture_logs() as logged:
-        for now[0] in (0.0, 10 * day, 17 * day, 18 * day, 29 * day, 31 * day, 32 * day):
+        for now[0] in (0.0, 5 * day, 7 * day, 17 * day, 18 * day, 21 * day, 29 * day, 31 * day, 32 * day):
             dates.look()
-        shown[0] = shown[0]._replace(certificate=Certificate(-70 * day, 33 * day, False, False))
+        shown[0] = shown[0]._replace(certificates=Certificates(Certificate(-70 * day, 33 * day, False, False), ()))
         dates.look()
-    assert [event["log_level"] for event in logged] == ["warning", "error", "warning"]
+    said = [(event["log_level"], event["file"]) for event in logged]
+    assert said == [
+        ("warning", "ca.pem"),
+        ("warning", "a.pem"),
+        ("error", "ca.pem"),
+        ("error", "a.pem"),
+        ("warning", "a.pem"),
+    ]
     assert {event["event"] for event in logged} == {"certificate_expires"}

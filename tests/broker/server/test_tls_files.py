@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.tls_files import SOON, expires_soon, files, out_of_date, own_certificate
+from broker.server.tls_files import SOON, Certificates, expires_soon, files, out_of_date, read_certificates
 from broker.server.x509 import Certificate
 from config.tls import Tls
 
@@ -50,4 +50,4 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     file = tmp_path / "a.pem"
     for content in (b"", b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"):
         file.write_bytes(content)
-        assert own_certificate(Tls(certfile=file)) is None
+        assert read_certificates(Tls(certfile=file, cafile=file)) == Certificates(None, ())
