@@ -1,15 +1,14 @@
 """Checks the files that a configuration names, without using them."""
 
+import os
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any, Final
 
-from config.layers import Path
+from config.file_sizes import USUAL, too_large
+from config.layers import Path, dotted
 from config.units import found
-
-MAX_BYTES: Final = 1024 * 1024
-"""The largest PEM file that is read."""
 
 _CERTIFICATE: Final = (b"-----BEGIN CERTIFICATE-----", b"-----BEGIN TRUSTED CERTIFICATE-----")
 _CRL: Final = (b"-----BEGIN X509 CRL-----",)
@@ -33,7 +32,7 @@ def unreadable(names: Mapping[Path, str | None]) -> Iterator[tuple[Path, str]]:
     for path, name in names.items():
         if name is None:
             continue
-        _, problem = _read(name)
+        _, problem = _read(name, dotted(path))
         if problem:
             missing = path == ("authentication", "password_file") and problem.startswith("there is no")
             yield path, problem + (": `sluice user add --file FILE NAME` creates it" if missing else "")
@@ -94,7 +93,7 @@ def _tls(tls: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if not isinstance(tls.get(key), str | FilePath):
             continue
         name = str(tls[key])
-        text, problem = _read(name)
+        text, problem = _read(name, f"tls.{key}")
         if problem:
             yield key, problem
             continue
@@ -106,13 +105,14 @@ def _tls(tls: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield key, f"the private key in {name!r} is encrypted: store it without a passphrase"
 
 
-def _read(name: str) -> tuple[bytes, str]:
-    """The start of a file, or why it cannot be read."""
+def _read(name: str, key: str) -> tuple[bytes, str]:
+    """The start of the file that a dotted key names, or why it cannot be read."""
     try:
         if is_irregular(FilePath(name)):
             return b"", f"{found(name)} is not a regular file"
         with FilePath(name).open("rb") as file:
-            return file.read(MAX_BYTES), ""
+            why = too_large(os.fstat(file.fileno()).st_size, key)
+            return (b"", f"{found(name)} {why}") if why else (file.read(USUAL), "")
     except FileNotFoundError:
         return b"", f"there is no file {found(name)}"
     except IsADirectoryError:

@@ -124,6 +124,7 @@ TESTED_WITH: Final = {
     "config/persistence": "config/test_models.py",
     "config/quota": "config/test_models.py",
     "config/rule": "broker/auth/test_rules.py",
+    "config/file_sizes": "config/test_files.py",
     "config/rules_file": "broker/auth/rule_files/test_rules_file.py",
     "config/schema": "config/test_models_default_file.py",
     "config/session": "config/test_models.py",

@@ -36,7 +36,8 @@ def decoy_secret(directory: Path | None) -> bytes:
 def _kept(path: Path) -> bytes | None:
     """What the file holds; None if it is not there, or a crash has cut it off."""
     try:
-        secret = path.read_bytes()
+        with path.open("rb") as file:
+            secret = file.read(KEY_BYTES + 1)
     except FileNotFoundError:
         return None
     return secret if len(secret) == KEY_BYTES else None

@@ -11,6 +11,7 @@ from typing import Final, Generic, TypeVar
 import structlog
 
 from broker.runtime.own_thread import in_own_thread
+from config.file_sizes import too_large
 from config.mounts import Mount, mount_of, replaced
 
 T = TypeVar("T")
@@ -19,6 +20,7 @@ INTERVAL: Final = 1.0
 """Seconds between two looks at a file."""
 SLOW: Final = 10.0
 """Seconds after which a look that has not ended is reported: file systems of the network may hang."""
+_LATE: Final = f"it is not read after {SLOW:g} s: its file system hangs, or it is too large for this machine"
 
 _Signature = dict[str, tuple[int, int, int, int, int]]
 _SIZE: Final = 2
@@ -101,7 +103,7 @@ class WatchedFile(Generic[T]):
         look = in_own_thread(lambda: self._changed(doubt), "watched file")
         try:
             if not (await asyncio.wait((look,), timeout=SLOW))[0]:
-                self._report(f"the file system has not answered for {SLOW:g} s")
+                self._report(_LATE)
             return await look
         finally:
             look.cancel()
@@ -126,7 +128,7 @@ class WatchedFile(Generic[T]):
                 await held.enter_async_context(self.busy)
                 return await self.look(doubt=False)
         except TimeoutError:
-            raise self._named(OSError(f"the file system has not answered for {SLOW:g} s")) from None
+            raise self._named(OSError(_LATE)) from None
         except (OSError, ValueError) as error:
             raise self._named(error) from error
 
@@ -194,7 +196,7 @@ class WatchedFile(Generic[T]):
         return signature, digests, loaded
 
     def _signature(self) -> _Signature:
-        """What shows whether the files have changed. Raises OSError; ValueError if one is no regular file."""
+        """What shows whether the files have changed. Raises OSError; ValueError if one is not regular, or too large."""
         found: _Signature = {}
         for key, path in self._files.items():
             try:
@@ -205,11 +207,17 @@ class WatchedFile(Generic[T]):
                 raise ValueError(self._of(key, why))
             if not stat.S_ISREG(status.st_mode):  # to open a FIFO would wait for its writer
                 raise ValueError(self._of(key, "is not a regular file"))
+            if why := too_large(status.st_size, key):
+                raise ValueError(self._of(key, why))
             found[key] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
         return found
 
     def _digested(self) -> _Digests:
-        return {key: hashlib.sha256(path.read_bytes()).digest() for key, path in self._files.items()}
+        found: _Digests = {}
+        for key, path in self._files.items():
+            with path.open("rb") as file:
+                found[key] = hashlib.file_digest(file, "sha256").digest()
+        return found
 
     def _of(self, key: str, mistake: str) -> str:
         """What is wrong with one of the files; it is named if there are others."""

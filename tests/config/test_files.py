@@ -24,6 +24,9 @@ def folder(tmp_path: Path) -> Path:
     for name, content in contents.items():
         (tmp_path / name).write_text(content)
     os.mkfifo(tmp_path / "fifo")
+    for name, size in (("large", 1024**2 + 1), ("huge", 64 * 1024**2 + 1)):
+        (tmp_path / name).touch()
+        os.truncate(tmp_path / name, size)
     (tmp_path / "der").write_bytes(b"\x30\x82\x01\x0a")
     return tmp_path
 
@@ -57,6 +60,8 @@ def test_valid(folder: Path) -> None:
         ({"certfile": "both", "cafile": "key"}, "cafile", "holds no certificate"),
         ({"certfile": "both", "cafile": "none"}, "cafile", "there is no file"),
         ({"certfile": "fifo"}, "certfile", "is not a regular file"),
+        ({"certfile": "large"}, "certfile", "large' has 1048577 bytes: expected at most 1048576 (1MiB) in such a file"),
+        ({"certfile": "both", "crlfile": "huge"}, "crlfile", "huge' has 67108865 bytes: expected at most 67108864"),
     ],
 )
 def test_invalid(folder: Path, names: dict[str, str], key: str, message: str) -> None:
@@ -75,7 +80,12 @@ def test_values_that_are_no_names() -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("none", "`sluice user add --file FILE NAME` creates it"), (".", "is a directory"), ("a\0b", "cannot be read")],
+    [
+        ("none", "`sluice user add --file FILE NAME` creates it"),
+        (".", "is a directory"),
+        ("a\0b", "cannot be read"),
+        ("huge", "has 67108865 bytes: expected at most 67108864 (64MiB)"),
+    ],
 )
 def test_password_file(folder: Path, name: str, message: str) -> None:
     """A password file that cannot be read is a mistake; one that can is not, whatever is in it."""
@@ -108,6 +118,13 @@ def test_password_file_of_a_configuration(folder: Path) -> None:
     assert problem.path == "authentication.password_file"
     (folder / "none").touch()
     assert config.check(file) == []
+
+
+@pytest.mark.parametrize("key", ["jwt.key_file", "http.header_file", "postgres.password_file", "postgres.cafile"])
+def test_other_files_that_are_too_large(folder: Path, key: str) -> None:
+    """Keys, secrets and authorities have at most 1 MiB."""
+    ((_, problem),) = files.unreadable({("authentication", *key.split(".")): str(folder / "large")})
+    assert problem == f"'{folder}/large' has 1048577 bytes: expected at most 1048576 (1MiB) in such a file"
 
 
 def test_whether_a_file_is_there(folder: Path) -> None:

@@ -25,7 +25,7 @@ _MOST_LOGGED: Final = 20
 class PasswordFile:
     """Compares passwords with the hashes of a file."""
 
-    name = f"authentication.{SOURCE}"
+    name = users_file.KEY
     asked_about_nameless = False
 
     def __init__(self, path: Path, pool: HashingPool) -> None:

@@ -23,6 +23,7 @@ from broker.auth.authenticators.outage import Outage
 from broker.auth.authenticators.passwords import Passwords
 from broker.auth.authenticators.slots import Slots
 from broker.runtime.os_errors import text_of
+from config.file_sizes import read_bytes
 from config.postgres import Postgres
 
 SOURCE: Final = "postgres"
@@ -123,7 +124,7 @@ class PostgresAuthenticator:
     def _password(self) -> str:
         """The broker's own password, at each connection: it may have changed. Raises OSError, ValueError."""
         assert self._own.password_file is not None  # it is called then only
-        return self._own.password_file.read_text().rstrip("\r\n")
+        return read_bytes(self._own.password_file, f"{self.name}.password_file").decode().rstrip("\r\n")
 
     async def _look(self, connection: "asyncpg.Connection[Any]") -> None:
         """Look at the query, at each new connection. Raises ValueError if it cannot be used."""

@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.auth.authenticators import password_hash
+from config.file_sizes import read_bytes
 from config.mounts import is_mounted_alone
+
+KEY: Final = "authentication.password_file"
 
 MOST_NAME: Final = 65_535
 """Bytes of the longest user name in CONNECT."""
@@ -156,7 +159,7 @@ def _name(line: str) -> str | None:
 
 def _text(path: Path) -> str:
     # Bytes that are not UTF-8 are in no user name of MQTT, but a file that is written again keeps them.
-    return path.read_bytes().decode(errors="surrogateescape")
+    return read_bytes(path, KEY).decode(errors="surrogateescape")
 
 
 def _rewrite(path: Path, edit: Callable[[list[str]], None], create: bool) -> None:

@@ -140,6 +140,25 @@ async def test_what_is_no_file(tmp_path: Path, make: Callable[[Path], None]) -> 
     assert reader.loads == 2
 
 
+@pytest.mark.parametrize(
+    ("key", "most"),
+    [("a.certfile", 1), ("a.tls.crlfile", 64), ("authentication.password_file", 64), ("authorization.acl_file", 16)],
+)
+async def test_file_that_becomes_too_large(tmp_path: Path, key: str, most: int) -> None:
+    """A file that is larger than its kind is read is not even opened; the message says both sizes."""
+    path = tmp_path / "file"
+    path.write_text("one")
+    loads: list[int] = []
+    file = WatchedFile({key: path}, lambda: loads.append(path.stat().st_size), lambda _: None)
+    file.read()
+    os.truncate(path, most * 1024 * 1024 + 1)
+    with pytest.raises(ValueError, match=rf"has {most * 1024 * 1024 + 1} bytes: expected at most .*{most}MiB"):
+        await file.look()
+    os.truncate(path, most * 1024 * 1024)
+    await file.look()
+    assert loads == [3, most * 1024 * 1024]
+
+
 async def test_file_that_becomes_empty(tmp_path: Path) -> None:
     """An editor that has just emptied a file takes nothing out of use; a comment is enough to say that it is meant."""
     path = tmp_path / "file"
@@ -201,7 +220,7 @@ async def test_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.Monkey
             assert path.loads == 2
             path.going_on.set()
             await until(lambda: path.used == ["two"])
-    assert "has not answered" in logged[0]["detail"]
+    assert "its file system hangs" in logged[0]["detail"]
     assert [event["event"] for event in logged] == ["file_not_read", "file_read", "file_read"]
 
 
@@ -272,7 +291,7 @@ async def test_reload_and_a_file_system_that_hangs(tmp_path: Path, monkeypatch: 
     async with reader.watching():
         put(reader.path, "two")
         await until(lambda: reader.loads == 2)
-        with pytest.raises(OSError, match=f"section.key: {reader.path}: the file system has not answered"):
+        with pytest.raises(OSError, match=f"section.key: {reader.path}: it is not read after"):
             async with contextlib.AsyncExitStack() as held:
                 await reader.file.read_again(held)
         reader.going_on.set()

@@ -1,7 +1,7 @@
 """Reload, and the files that the broker follows: when it has answered, what they hold applies."""
 
 import signal
-from os import kill
+from os import kill, truncate
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from tests.broker.conftest import Start
 from tests.support.broker.events import wait_for_event
 from tests.support.broker.logins import PASSWORDS, code, log_in, sections, write_users
 from tests.support.broker.reloads import reload
+from tests.support.brokers import Listener
+from tests.support.certificates import Certificates
 from tests.support.process import BrokerProcess
 from tests.support.wire import WireClient, connected
 
@@ -95,3 +97,38 @@ def test_mistake_in_a_file(start: Start, tmp_path: Path) -> None:
         assert may_publish(client)
     file.write_text(MAY_NOT["acl_file"])
     assert reload(broker).json["changed"] == ["log.level"]  # it has not been changed before
+
+
+def test_file_that_becomes_huge(start: Start, tmp_path: Path, certificates: Certificates) -> None:
+    """A file that has become far too large takes no memory: the log and a reload say so, and the old one applies."""
+    names = ("acl_file", "rules_file", "key_file", "certfile", "cafile")
+    files = {key: tmp_path / key for key in names}
+    contents = MAY | {"key_file": "k" * 64, "cafile": certificates.cafile.read_text()}
+    contents["certfile"] = certificates.server.certfile.read_text()
+    for key in names:
+        files[key].write_text(contents[key])
+    named = {key: str(file) for key, file in files.items()}
+    tls = {"certfile": named["certfile"], "keyfile": str(certificates.server.keyfile), "cafile": named["cafile"]}
+    listeners = [{"name": "mqtt", "bind": "127.0.0.1:0"}, {"name": "s", "bind": "127.0.0.1:0", "tls": tls}]
+    own = sections(write_users(tmp_path / "users"), listeners=listeners, authorization={key: named[key] for key in MAY})
+    own["authentication"]["jwt"] = {"algorithms": ["HS256"], "key_file": named["key_file"]}
+    broker = start((Listener("mqtt"),), sections=own | ADMIN)
+    wait_for_event(broker, "admin_socket")
+    before = peak(broker)
+    for count, file in enumerate((tmp_path / "users", *files.values()), 1):
+        kept = file.read_bytes()
+        truncate(file, 512 * 1024**2)
+        error = wait_for_event(broker, "file_not_read", count)[count - 1]
+        assert "has 536870912 bytes: expected at most " in error["detail"]
+        answer = reload(broker)
+        assert (answer.status, "has 536870912 bytes: expected at most " in answer.json["detail"]) == (422, True)
+        file.write_bytes(kept)
+        wait_for_event(broker, "file_read", count)
+    assert peak(broker) - before < 64 * 1024**2
+    assert code(broker.address("mqtt"), "ben", PASSWORDS["ben"]) == reason_codes.SUCCESS
+
+
+def peak(broker: BrokerProcess) -> int:
+    """The most memory that the broker has had at once, in bytes."""
+    status = Path(f"/proc/{broker.pid}/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
