@@ -50,18 +50,39 @@ def no_directory(name: object) -> str:
 
 
 def no_journal(name: object) -> str:
-    """Why a journal cannot be below this name; empty if nothing is in the way. Groups are for the broker to judge."""
-    in_the_way = no_directory(name)
-    return in_the_way or (writable_by_others(FilePath(name)) if isinstance(name, str | FilePath) else "")
+    """Why a journal cannot be below this name; empty if nothing is in the way.
 
-
-def writable_by_others(directory: FilePath, forbidden: int = stat.S_IWOTH) -> str:
-    """Why other users can replace what is in a directory; empty if they cannot, or it is not there.
-
-    `forbidden`: permissions that let them; the sticky bit does not help, because whoever can make a file can make a
-    segment. Raises OSError.
+    Root checks for the user whom the broker will run as, so that whose the directory is counts for other users only.
     """
-    mode = stat.S_IMODE(directory.stat().st_mode) if is_there(directory) else 0
+    if not isinstance(name, str | FilePath):
+        return ""
+    judge = writable_by_all if os.geteuid() == 0 else writable_by_others
+    return no_directory(name) or judge(FilePath(name))
+
+
+def writable_by_others(directory: FilePath) -> str:
+    """Why users besides this one and root can replace what is in a directory; empty if none can. Raises OSError.
+
+    A group of this user's own may write, as orchestrators arrange it for volumes.
+    """
+    if not is_there(directory):
+        return ""
+    status, own = directory.stat(), os.geteuid()
+    if status.st_uid not in {0, own}:
+        remedy = f"`chown -R {own} {directory}` (the broker is user {own}), or name another directory"
+        return f"it belongs to user {status.st_uid}, who can replace the journal: {remedy}"
+    strangers = status.st_gid not in {os.getegid(), *os.getgroups()}
+    return _writable(directory, stat.S_IWOTH | (stat.S_IWGRP if strangers else 0))
+
+
+def writable_by_all(directory: FilePath) -> str:
+    """Why all users can replace what is in a directory; empty if they cannot, or it is not there. Raises OSError."""
+    return _writable(directory, stat.S_IWOTH) if is_there(directory) else ""
+
+
+def _writable(directory: FilePath, forbidden: int) -> str:
+    """The sticky bit does not help, because whoever can make a file can make a segment."""
+    mode = stat.S_IMODE(directory.stat().st_mode)
     if not mode & forbidden:
         return ""
     remedy = f"`chmod go-w {directory}`, or name another directory"

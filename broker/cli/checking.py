@@ -6,6 +6,7 @@ import config
 from broker.auth.authenticators import users_file
 from broker.auth.rule_files import mosquitto_acl
 from broker.server.certificate_dates import dates, unusable
+from config.files import writable_by_others
 from config.mounts import ALONE, mount_of, mounted_alone, named_files, replaced
 
 
@@ -45,6 +46,13 @@ def access_files(loaded: config.Loaded) -> tuple[list[config.Problem], list[str]
             mistakes.append("it has no users: all logins by it are refused")
         warnings = [f"authentication.password_file: {password_file}: {each}" for each in mistakes]
     return problems, warnings
+
+
+def journal(loaded: config.Loaded) -> list[str]:
+    """A warning of a directory that a broker of this user refuses; for other users than root that is a mistake."""
+    directory = loaded.config.persistence.directory
+    why = "" if directory is None else writable_by_others(directory)
+    return [f"persistence.directory: unless the broker runs as another user than this one: {why}"] if why else []
 
 
 def mounts(loaded: config.Loaded) -> tuple[list[config.Problem], list[str]]:

@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import stat
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +28,8 @@ def occupy(directory: Path) -> list[int]:
     """
     try:
         _make(directory)
-        _check_mode(directory)
+        if why := writable_by_others(directory):
+            raise StorageError(f"persistence.directory {directory}: {why}")
         _check_kinds(directory)
         return _lock(directory)
     except StorageError:
@@ -49,16 +49,6 @@ def _make(directory: Path) -> None:
         fsync.sync_names(each.parent)
     if not os.access(directory, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-def _check_mode(directory: Path) -> None:
-    """Raise StorageError if users besides the broker's can replace what is in it.
-
-    A group of the broker's own may write, as orchestrators arrange it for volumes.
-    """
-    strangers = directory.stat().st_gid not in {os.getegid(), *os.getgroups()}
-    if why := writable_by_others(directory, stat.S_IWOTH | (stat.S_IWGRP if strangers else 0)):
-        raise StorageError(f"persistence.directory {directory}: {why}")
 
 
 def _check_kinds(directory: Path) -> None:

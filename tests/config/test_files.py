@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 import config
+from broker.cli.main import app
 from config import files
 from config.layers import dotted
 
 pytestmark = pytest.mark.once
 
+NOBODY = 65_534
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n"
 KEY = "-----BEGIN PRIVATE KEY-----\nMII=\n-----END PRIVATE KEY-----\n"
 ENCRYPTED = KEY.replace("BEGIN", "BEGIN ENCRYPTED")
@@ -156,6 +159,32 @@ def test_journal_that_others_could_replace(folder: Path, mode: int) -> None:
     assert problem.message.startswith(f"its mode is {mode:04o}, so other users can replace the journal: `chmod go-w ")
     journal.chmod(0o700)
     assert config.check(file) == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "group", "mode", "said"),
+    [
+        (NOBODY, 0, 0o755, f"it belongs to user {NOBODY}, who can replace the journal"),
+        (0, NOBODY, 0o2775, "its mode is 2775, so other users can replace the journal"),
+    ],
+)
+def test_journal_of_somebody_else(
+    folder: Path, owner: int, group: int, mode: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `run` refuses by owner and group is a mistake, and for root, who may check for another user, a warning."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory away")
+    file, journal = folder / "sluice.yaml", folder / "journal"
+    file.write_text(yaml.safe_dump({"persistence": {"directory": str(journal)}}))
+    journal.mkdir()
+    os.chown(journal, owner, group)
+    journal.chmod(mode)
+    result = CliRunner().invoke(app, ["config", "check", str(file)])
+    warning = "warning: persistence.directory: unless the broker runs as another user than this one: "
+    assert (result.exit_code, warning + said in result.output) == (0, True), result.output
+    monkeypatch.setattr(os, "geteuid", lambda: NOBODY - 1)
+    (problem,) = config.check(file)
+    assert (problem.path, said in problem.message) == ("persistence.directory", True)
 
 
 def test_half_of_a_surrogate_pair(folder: Path) -> None:

@@ -48,6 +48,16 @@ def test_others_may_not_write(tmp_path: Path, mode: int) -> None:
     Segments(tmp_path).close()
 
 
+def test_another_user_owns_it(tmp_path: Path) -> None:
+    """A directory of another user is refused, with what to do, and not touched: that user can replace segments."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory away")
+    os.chown(tmp_path, NOBODY, -1)
+    with pytest.raises(StorageError, match=rf"it belongs to user {NOBODY}, .*`chown -R 0 {tmp_path}`"):
+        Segments(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_group_of_strangers_may_write(tmp_path: Path) -> None:
     """A directory that a group can write to of which the broker is no member is refused."""
     if os.geteuid() != 0:
