@@ -95,6 +95,7 @@ class Decoder:
         "_next_position",
         "_pieces",
         "_position",
+        "_size",
         "at_end",
         "known_topics",
         "maximum_packet_size",
@@ -110,8 +111,9 @@ class Decoder:
         # The chunk that is being read, and the position in it.
         self._chunk: bytes = b""
         self._position: i64 = 0
-        # The beginning of one incomplete packet, and how many bytes it still lacks.
+        # The beginning of one incomplete packet, how many bytes it will have, and how many it still lacks.
         self._pieces: list[bytes] | None = None
+        self._size: i64 = 0
         self._missing: i64 = 0
         # The chunk whose beginning has completed it (then _chunk is that packet), and the position after that.
         self._next: bytes | None = None
@@ -129,10 +131,12 @@ class Decoder:
         count = len(self._chunk) - self._position
         if self._next is not None:
             count += len(self._next) - self._next_position
-        if self._pieces is not None:
-            for piece in self._pieces:
-                count += len(piece)
-        return count
+        return count + self.incomplete
+
+    @property
+    def incomplete(self) -> int:
+        """How many bytes are held of one incomplete packet, if its length is known."""
+        return 0 if self._pieces is None else self._size - self._missing
 
     def held(self) -> bytes:
         """The bytes that are not decoded yet."""
@@ -241,6 +245,7 @@ class Decoder:
                 error.maximum_packet_size = SMALLEST_CONNACK  # what it accepts has not been read
             raise error
         self._pieces = [self._chunk[self._position :] if self._position else self._chunk]
+        self._size = size
         self._missing = size - available
         self._chunk = b""
         self._position = 0

@@ -164,8 +164,11 @@ class ClientSocket(Endpoint):
 
     def held(self) -> int:
         """Bytes received that no complete packet has come of, also those below this protocol."""
-        below = None if self.transport is None else self.transport.get_extra_info("held")
-        return self.decoder.buffered + (below if isinstance(below, int) else 0)
+        return self.decoder.buffered + _below(self.transport, "held")
+
+    def incomplete(self) -> int:
+        """Bytes of one incomplete packet, also those below this protocol, but nothing that waits."""
+        return self.decoder.incomplete + _below(self.transport, "incomplete")
 
     @property
     def host(self) -> str:
@@ -311,3 +314,9 @@ class ClientSocket(Endpoint):
         if self.transport is not None:
             self.why = self.why or "aborted by the broker"
             self.transport.abort()
+
+
+def _below(transport: asyncio.Transport | None, name: str) -> int:
+    """Bytes that a transport with frames says it has."""
+    count = None if transport is None else transport.get_extra_info(name)
+    return count if isinstance(count, int) else 0

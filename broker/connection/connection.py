@@ -57,7 +57,7 @@ class Connection(ClientSocket):
 
     # -- handling packets
 
-    def handle_packets(self, now: int) -> None:  # noqa: C901 - it runs for each chunk: calls would cost more
+    def handle_packets(self, now: int) -> None:  # noqa: C901, PLR0912 - it runs for each chunk: calls cost more
         """Handle up to READ_PACKETS packets; the run queue calls `handle_rest` for the rest."""
         self.heard_at = now
         count = 0
@@ -89,6 +89,9 @@ class Connection(ClientSocket):
                 count += 1
                 if count == READ_PACKETS or self.paused_because or (decoder.at_end and self._held_back is None):
                     break
+            else:  # what has been read ends inside a packet
+                if self.session is not None:
+                    self.handlers.incomplete.note(self, now)
         except MQTTError as error:
             self._fail_in_turn(error)
         self.handlers.totals.packets_received += count
@@ -316,6 +319,7 @@ class Connection(ClientSocket):
             self.turn.give_up()
             self.turn = None
         self.handlers.newcomers.release(self)
+        self.handlers.incomplete.release(self)
         self.client_id = shortened(self.client_id)  # for the log
         self.authentication = None
         self.aliases = None

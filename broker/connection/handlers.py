@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, final
 
 from broker.addresses.policy import Addresses
 from broker.connection.handshake import Handshake
+from broker.connection.incomplete import IncompletePackets
 from broker.connection.newcomers import Newcomers
 from broker.connection.publishing import Publishing
 from broker.connection.subscribing import Subscribing
@@ -62,5 +63,6 @@ class Handlers:
         self.aborts = SocketDeadlines(wheel, abort)
         """By when connections that are closing have to be closed."""
         self.newcomers = Newcomers(settings)
+        self.incomplete = IncompletePackets(sessions.quotas)
         self.handshake = handshake
         self.subscribing = subscribing

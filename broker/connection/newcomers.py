@@ -16,7 +16,7 @@ MOST_CONNECT: Final = 131_072
 MOST_HELD: Final = 16 * 1024 * 1024
 """The most bytes that the broker holds of all newcomers together: of packets that are incomplete or wait, and of
 CONNECTs that are decided about."""
-_LITTLE: Final = 1_024
+LITTLE: Final = 1_024
 """Up to so many bytes of a connection are not counted: most CONNECTs are smaller."""
 LEAST: Final = 1_000
 """So many newcomers there may be, even if fewer clients may be connected."""
@@ -64,7 +64,7 @@ class Newcomers:
             return
         held = connection.held() + self._connects.get(connection, 0)
         before = self._held.get(connection, 0)
-        if held > _LITTLE:
+        if held > LITTLE:
             self._held[connection] = held
         elif before:
             del self._held[connection]

@@ -83,6 +83,8 @@ class MemoryWatch:
             broker.run_queue.hold_back(watermark.reached)
             event = "memory_high" if watermark.reached else "memory_low"
             self._log.warning(event, resident_bytes=resident, memory_watermark=watermark.high)
+        if watermark.reached:
+            broker.handlers.incomplete.look(now)
         if watermark.reached and now - self._trimmed_at >= TRIM_PERIOD:
             self._trimmed_at = now
             asyncio.get_running_loop().run_in_executor(None, trim)

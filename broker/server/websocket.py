@@ -183,12 +183,14 @@ class WebSocketTransport:
             self._below.set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        """What has failed (`failure`), bytes that nothing has come of (`held`), and information of the transport below.
+        """What has failed (`failure`), and bytes: that nothing has come of (`held`), of a frame that is `incomplete`.
 
-        Not the socket, which has frames.
+        Otherwise information of the transport below, but not the socket, which has frames.
         """
         if name == "held":
             return self._request.size or self._frames.held
+        if name == "incomplete":
+            return self._frames.incomplete
         if name == "failure" and self._failure:
             return self._failure
         if name == "socket" or self._below is None:

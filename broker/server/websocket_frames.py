@@ -54,7 +54,12 @@ class Frames:
     @property
     def held(self) -> int:
         """Bytes that wait, and those of an incomplete frame."""
-        return len(self._data) - self._at + len(self._protocol.reader.buffer)
+        return len(self._data) - self._at + self.incomplete
+
+    @property
+    def incomplete(self) -> int:
+        """Bytes of an incomplete frame."""
+        return len(self._protocol.reader.buffer)
 
     def feed(self, data: bytes) -> None:
         """This has been received."""

@@ -21,6 +21,7 @@ OF_STRANGERS: Final = {
 OF_CLIENTS: Final = {
     "verified passwords": 32 * MEBIBYTE,
     "an incomplete WebSocket frame": 2 * MEBIBYTE,
+    "incomplete packets": 0,
     "a trace": 64 * MEBIBYTE,
     "an ended session": 16 * KIBIBYTE,
     "rows of ended sessions": 32 * MEBIBYTE,
