@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from broker.runtime.os_errors import text_of
 from broker.storage.fsync import sync_names
 from broker.telemetry.interval_row import interval_row
-from broker.telemetry.modes import create_file, make_folder
+from broker.telemetry.modes import create_file, left_out, make_folder
 from broker.telemetry.schema import metrics_schema
 
 FOLDER: Final = "_pending"
@@ -78,6 +78,13 @@ class Pending:
             aside.unlink(missing_ok=True)
             raise OSError(f"metrics file {path} could not be written: {text_of(error)}") from error
         return int(table.num_rows)
+
+    def left_out(self) -> str:
+        """Why the group of the directory cannot read what is kept here; empty if it can, or is not to."""
+        try:
+            return left_out(self._folder, self._directory)
+        except OSError:
+            return ""  # somebody has removed it: the next export says so
 
     def due(self, now: int | None) -> list[Path]:
         """The folders of every quarter except that of `now`, of which metrics files are to be made. None: of every one.

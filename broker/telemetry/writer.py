@@ -57,6 +57,9 @@ class Writer:
         self._directory = directory
         self._pending = Pending(directory, node)
         self._failing = False
+        self._left_out = ""
+        """Why the group of the directory cannot read the metrics; empty = it can, or is not to."""
+        self._told = False
         self._log = structlog.get_logger("sluice")
 
     async def write(self, rows: Rows) -> None:
@@ -70,12 +73,17 @@ class Writer:
             self._lost(len(rows), error)
             return
         self._succeeded()
+        if self._left_out and not self._told:
+            self._told = True
+            self._log.warning("metrics_not_shared", detail=self._left_out)
         if rows.wall_end // QUARTER_US != self._quarter:
             self._quarter = rows.wall_end // QUARTER_US
             await self._make_files(rows.wall_end)
 
     def _add(self, rows: Rows) -> int:
         added = self._pending.add(rows.table(), rows.wall_end)
+        if not self._told:
+            self._left_out = self._pending.left_out()
         pa.default_memory_pool().release_unused()  # Arrow keeps what it has had, and there may be nothing like it again
         return added
 
