@@ -11,7 +11,7 @@ from tests.support.waiting import wait_until
 OFTEN = 10
 _MARK = '{"garbage"'
 PREPARE = """
-import collections, gc, json, signal, sys
+import collections, gc, json, os, signal
 
 def types():
     kinds = collections.Counter(type(each) for each in gc.get_objects())
@@ -22,7 +22,7 @@ def search(*_):
     before = types()  # not gc.garbage: it lacks what is freed when the collector closes a generator
     gc.collect()
     found = before - types()
-    print(json.dumps({"garbage": found}), file=sys.stderr, flush=True)
+    os.write(2, f"\\n{json.dumps({'garbage': found})}\\n".encode())  # the signal may come while a line is printed
 
 gc.disable()
 gc.enable = lambda: None
