@@ -69,6 +69,7 @@ def unknown_fields(thing: Any, path: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_fields_are_known(spark: "SparkSession") -> None:
     """Kubernetes' API has every field of every manifest: parsed by the client in Spark."""

@@ -80,6 +80,7 @@ def test_the_pod_is_careful() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_fields_are_known(spark: "SparkSession") -> None:
     """Kubernetes' API has every field of every manifest: parsed by the client in Spark."""
