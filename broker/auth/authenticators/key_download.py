@@ -59,7 +59,7 @@ class _Request:
         def connect() -> None:
             opens()
             if self._ended:
-                raise OSError("nobody waits for it any more")
+                raise OSError("the download was given up")
 
         connection.connect = connect  # type: ignore[method-assign] # of this one only
         return connection
