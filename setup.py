@@ -2,7 +2,7 @@
 
 `SLUICE_COMPILE=0` builds plain Python, `SLUICE_COMPILE=1` insists on compiling. Left unset, it depends on
 whether a program that includes Python.h can be compiled. If it can, a failure of mypyc is an error.
-`SLUICE_OPTIMIZE` is the level of the C compiler, 3 unless it says otherwise: 1 takes a third of the time, for tests.
+`SLUICE_OPTIMIZE` is the level of the C compiler, 3 unless it says otherwise: 0 takes the least time, for tests.
 """
 
 import os

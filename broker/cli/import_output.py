@@ -5,13 +5,15 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import typer
 
 import config
-from broker.cli.mosquitto_state import ImportedState
 from config import imported
+
+if TYPE_CHECKING:
+    from broker.cli.mosquitto_state import ImportedState
 
 LOOK: Final = 1
 """Exit status when the file is written, and lines or files need a look."""
@@ -23,7 +25,7 @@ _FILES: Final = ("certfile", "keyfile", "cafile", "crlfile", "password_file", "a
 """Keys of files: that one cannot be read here does not keep the new configuration from being written."""
 
 
-def checked(output: Path, text: str, users: Path | None, state: ImportedState | None) -> list[str]:
+def checked(output: Path, text: str, users: Path | None, state: "ImportedState | None") -> list[str]:
     """Check the text, and write it, the empty file `users` and the journal; returns problems with files it names.
 
     With any other mistake nothing is written, and the command ends.

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,9 +11,11 @@ from broker.auth.authenticators import users_file
 from broker.auth.rule_files import mosquitto_acl
 from broker.cli import mosquitto_chain
 from broker.cli.import_output import LOOK, checked, refuse, summarise
-from broker.cli.mosquitto_state import REMEDY, ImportedState, new_broker
 from config import emqx, imported, mosquitto
 from config.files import is_there
+
+if TYPE_CHECKING:
+    from broker.cli.mosquitto_state import ImportedState
 
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The new configuration.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
@@ -160,8 +162,10 @@ def _journal(lines: Sequence[imported.Line], output: Path, paths: mosquitto.Path
     return output.absolute().parent / "journal"
 
 
-def _state(database: Path, journal: Path, section: imported.Section) -> ImportedState | None:
+def _state(database: Path, journal: Path, section: imported.Section) -> "ImportedState | None":
     """The persistence file, read; None = Mosquitto has not written one."""
+    from broker.cli.mosquitto_state import REMEDY, ImportedState, new_broker  # slow to import, for every command
+
     try:
         return ImportedState(database, journal, new_broker(section)) if database.exists() else None
     except (OSError, ValueError) as error:

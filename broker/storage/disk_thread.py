@@ -7,8 +7,6 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
-import structlog
-
 from broker.storage.records import DamagedError
 
 T = TypeVar("T")
@@ -35,6 +33,8 @@ class DiskThread:
         self._done = 0
         self._watching = False
         self._slow = False
+        import structlog  # slow to import, and commands that read a journal log nothing
+
         self._log = structlog.get_logger("sluice")
 
     def do(self, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, final
 
-import structlog
-
 from broker.runtime.os_errors import text_of
 from broker.storage import fsync, sqlite_journal
 from broker.storage.commits import MOST_WAITING
@@ -84,6 +82,8 @@ def convert(directory: Path) -> None:
                     new.add([content])
             finally:
                 new.close()
+            import structlog  # slow to import, and rarely needed
+
             structlog.get_logger("sluice").info("journal_converted", frames=new.count)
         sqlite_journal.end(directory)
     except ForeignError as foreign:

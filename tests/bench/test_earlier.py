@@ -48,6 +48,7 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_revision_is_built_once(repository: Path, tmp_path: Path) -> None:
     """The environment has that commit's Sluice and this one's dependencies; the second time nothing is built."""
     said: list[str] = []
@@ -66,6 +67,7 @@ def test_no_such_revision(repository: Path, tmp_path: Path) -> None:
         python_of("nothing", repository=repository, cache=tmp_path)
 
 
+@pytest.mark.slow
 def test_build_that_fails(repository: Path, tmp_path: Path) -> None:
     """The last lines of a failed build are shown, and it is tried again the next time."""
     for _ in range(2):

@@ -20,9 +20,9 @@ RUN = (run.__file__, "--loads", "pairs-q0", "--brokers", "sluice-interpreted", "
 @pytest.mark.parametrize(
     ("command", "number"),
     [
-        (RUN, signal.SIGTERM),
+        pytest.param(RUN, signal.SIGTERM, marks=pytest.mark.slow),
         (RUN, signal.SIGHUP),
-        (RUN, signal.SIGINT),
+        pytest.param(RUN, signal.SIGINT, marks=pytest.mark.slow),
         ((stalled.__file__, "--brokers", "sluice-interpreted"), signal.SIGTERM),
     ],
     ids=lambda value: Path(value[0]).stem if isinstance(value, tuple) else value.name,

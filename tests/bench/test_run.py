@@ -1,24 +1,17 @@
 """The runner as a command: it measures, writes its files, and explains mistakes in its arguments."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.bench import ruled, run
+from tests.bench import ruled
 from tests.bench.generator import LoadError, drive
+from tests.bench.invoked import invoked
+from tests.bench.run import main
 from tests.support.brokers import TCP_ONLY, start_sluice
 
 pytestmark = pytest.mark.once
-
-
-def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command."""
-    command = [sys.executable, str(Path(run.__file__)), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"COLUMNS": "400"})
 
 
 @pytest.mark.usefixtures("generator")
@@ -26,8 +19,8 @@ def test_one_load(tmp_path: Path) -> None:
     """One quick load of Sluice's sources gives a table, the same as Markdown, and the figures as JSON."""
     data, text, page = tmp_path / "bench.json", tmp_path / "bench.md", tmp_path / "bench.html"
     files = ("--json", str(data), "--markdown", str(text), "--page", str(page))
-    result = bench("--quick", "--loads", "pairs-q1", "--brokers", "sluice-interpreted", *files)
-    assert result.returncode == 0, result.stderr
+    result = invoked(main, "--quick", "--loads", "pairs-q1", "--brokers", "sluice-interpreted", *files)
+    assert result.exit_code == 0, result.stderr
     assert "10 pairs, QoS 1, window 200" in result.stdout
     assert "| 10 pairs, QoS 1, window 200 |" in text.read_text()
     assert "10 pairs, QoS 1, window 200" in page.read_text()
@@ -52,39 +45,39 @@ def test_rules_and_users(tmp_path: Path) -> None:
 
 def test_unknown_load() -> None:
     """An unknown load is refused with the list of loads."""
-    result = bench("--loads", "nothing")
-    assert result.returncode == 2
+    result = invoked(main, "--loads", "nothing")
+    assert result.exit_code == 2
     assert "pairs-q0" in result.stderr
 
 
 def test_broker_that_is_named_and_missing() -> None:
     """A broker that is named and cannot be measured ends the run before it begins."""
     for option in ("--flashmq", "--before"):
-        result = bench("--brokers", "sluice-interpreted", option, "/none")
-        assert result.returncode == 1
+        result = invoked(main, "--brokers", "sluice-interpreted", option, "/none")
+        assert result.exit_code == 1
         assert "not measured: " in result.stderr
         assert result.stdout == ""
 
 
 def test_broker_without_its_option() -> None:
     """A broker that an option has to name says which."""
-    result = bench("--brokers", "sluice-before")
-    assert result.returncode == 2
+    result = invoked(main, "--brokers", "sluice-before")
+    assert result.exit_code == 2
     assert "sluice-before needs --before" in result.stderr
 
 
 def test_check_without_mosquitto() -> None:
     """Targets that are ratios to Mosquitto are not taken for held without it."""
-    result = bench("--quick", "--brokers", "sluice-interpreted", "--check")
-    assert result.returncode == 1
+    result = invoked(main, "--quick", "--brokers", "sluice-interpreted", "--check")
+    assert result.exit_code == 1
     assert "--check needs Sluice and Mosquitto" in result.stderr
 
 
 @pytest.mark.usefixtures("generator")
 def test_nothing_measured() -> None:
     """A run without any result fails."""
-    result = bench("--quick", "--loads", "pairs-q0", "--brokers", "flashmq", "--flashmq", "/bin/true")
-    assert result.returncode == 1
+    result = invoked(main, "--quick", "--loads", "pairs-q0", "--brokers", "flashmq", "--flashmq", "/bin/true")
+    assert result.exit_code == 1
     assert "nothing was measured" in result.stderr
 
 
@@ -99,7 +92,7 @@ def test_nothing_measured() -> None:
 def test_file_that_is_no_prototype(tmp_path: Path, name: str, text: str, why: str) -> None:
     """A file that cannot serve as a prototype is refused before anything is measured."""
     (tmp_path / name).write_text(text)
-    result = bench("--quick", "--brokers", "sluice-interpreted", "--prototype", str(tmp_path / name))
-    assert result.returncode == 1
+    result = invoked(main, "--quick", "--brokers", "sluice-interpreted", "--prototype", str(tmp_path / name))
+    assert result.exit_code == 1
     assert why in result.stderr
     assert result.stdout == ""

@@ -36,6 +36,7 @@ def test_everything_arrives_in_order(tmp_path: Path, size: int) -> None:
     assert [result[count] for count in ("lost", "out_of_order", "refused", "foreign")] == [0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_row_over_tls() -> None:
     """A load over TLS is measured on a listener with TLS; brokers without one say so."""
     command = [sys.executable, str(Path(run.__file__)), "--quick", "--loads", "tls", "--brokers"]

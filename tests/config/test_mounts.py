@@ -140,19 +140,24 @@ def test_sluice_user(tmp_path: Path) -> None:
     assert "it is mounted by itself, and cannot be replaced here" in ran.stderr
 
 
-@pytest.mark.parametrize("name", ["plain", "a b", "back\\slash", "new\nline", "tab\t", "ä"])
-def test_names(tmp_path: Path, name: str) -> None:
+NAMES = ["plain", "a b", "back\\slash", "new\nline", "tab\t", "ä"]
+
+
+def test_names(tmp_path: Path) -> None:
     """Whatever a mounted file is called, it is found, and nothing else is; a link to it is the same."""
-    source, place = tmp_path / f"from {name}", tmp_path / name
-    source.touch()
-    (tmp_path / "link").symlink_to(place)
+    (tmp_path / "from").mkdir()
+    sources = {tmp_path / "from" / name: tmp_path / name for name in NAMES}
+    looked_at: list[Path] = []
+    for number, (source, place) in enumerate(sources.items()):
+        source.touch()
+        (tmp_path / f"link {number}").symlink_to(place)
+        looked_at += [place, tmp_path / f"link {number}", source, tmp_path / "absent"]
     code = (
         "import sys; from pathlib import Path; from config.mounts import mount_of;"
         "found = [mount_of(Path(each)) for each in sys.argv[1:]];"
         "print([Path(each.source).name if each.alone else '-' for each in found])"
     )
-    looked_at = [str(place), str(tmp_path / "link"), str(source), str(tmp_path / "absent")]
-    command = mounting({source: place}, sys.executable, "-c", code, *looked_at)
+    command = mounting(sources, sys.executable, "-c", code, *map(str, looked_at))
     ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
-    assert ran.stdout == f"{[source.name, source.name, '-', '-']}\n"
-    assert not is_mounted_alone(place)
+    assert ran.stdout == f"{[found for name in NAMES for found in (name, name, '-', '-')]}\n"
+    assert not any(map(is_mounted_alone, sources.values()))

@@ -81,6 +81,7 @@ def test_refused(script: Run, jobs: str, arguments: list[str], variables: dict[s
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_settings_are_known(spark: "SparkSession") -> None:
     """Spark reads the property files, and knows every setting in them."""
     java: Any = spark._jvm

@@ -30,14 +30,24 @@ SMALL = 3_000
 SEGMENT = 200_000
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_calls_that_fail(tmp_path: Path, kind: str) -> None:
-    """When a call fails, the broker reports it and ends, or refuses while full; all that was acknowledged is kept."""
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory) -> Faults:
+    """A broker whose calls can fail."""
     try:
-        faults = Faults(tmp_path)
+        return Faults(tmp_path_factory.mktemp("faults"))
     except MissingError as error:
         pytest.skip(str(error))
-    count = faults.calls()
+
+
+@pytest.fixture(scope="module")
+def count(faults: Faults) -> int:
+    """How many calls there are in a run."""
+    return faults.calls()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_that_fail(faults: Faults, count: int, kind: str) -> None:
+    """When a call fails, the broker reports it and ends, or refuses while full; all that was acknowledged is kept."""
     assert count > 40
     _, wrong = sweep(faults, kind, random.Random(kind).sample(range(1, count), RUNS), lambda _: None)
     assert wrong == []

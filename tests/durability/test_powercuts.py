@@ -11,7 +11,7 @@ from tests.durability.powercuts import check_images, early
 from tests.durability.record import Recorder, record
 from tests.durability.shim import MissingError
 
-IMAGES = 30
+IMAGES = 12
 
 Record = Callable[..., Recorder]
 

@@ -108,5 +108,5 @@ class Clients(RuleBasedStateMachine):
 def test_clients_may_do_anything() -> None:
     """Only MQTTError is raised, refusals have reasons, nothing is left over, and the counters balance."""
     phases = [Phase.explicit, Phase.reuse, Phase.generate]
-    chosen = settings(max_examples=80, stateful_step_count=30, deadline=None, phases=phases)
+    chosen = settings(max_examples=40, stateful_step_count=30, deadline=None, phases=phases)
     run_state_machine_as_test(Clients, settings=chosen)

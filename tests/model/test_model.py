@@ -41,25 +41,25 @@ SOON = 3
 """A seed with which the models that are hardest to find out are found out soon: in 12 s in all, with 1 in 34."""
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_random_steps(seed: int) -> None:
     """FC-1 to FC-16 and FC-20 to FC-22: a session behaves as the model after any steps."""
     drive(STEPS, random.Random(seed))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_random_steps_of_groups(seed: int) -> None:
     """FC-13, FC-16: the members of a group get what they get in the model, and its counters balance."""
     drive_groups(STEPS, random.Random(seed))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_random_steps_with_restarts(seed: int) -> None:
     """FC-27: after a restart a kept session has what the model says, and goes on as the model does."""
     drive_kept(STEPS // 2, random.Random(seed))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_random_steps_of_groups_with_restarts(seed: int) -> None:
     """FC-13, FC-27: so do groups and their members."""
     drive_kept_groups(STEPS // 2, random.Random(seed))
@@ -71,7 +71,7 @@ def test_hypothesis_finds_nothing() -> None:
     run_state_machine_as_test(
         ModelMachine,
         settings=settings(
-            max_examples=100,
+            max_examples=50,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -182,6 +182,10 @@ KINDS = {
 }
 
 
+SEEDS = {"FC-3, busy": 17, "FC-10, restored": 22, "FC-13, at the head": 13, "out of line": 4, "told of room": 11}
+"""Seeds with which what is hardest to find is found soon; with 1 it takes up to 30 s."""
+
+
 @pytest.mark.once
 @pytest.mark.skipif(COMPILED, reason="what is compiled cannot be broken")
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, (breaks, _) in KINDS.items() for name in breaks])
@@ -191,4 +195,4 @@ def test_broken_rule_is_found(kind: str, name: str, monkeypatch: pytest.MonkeyPa
     breaks[name](monkeypatch)
 
     with pytest.raises(Disagreement):
-        compare(BOUND, random.Random(1))
+        compare(BOUND, random.Random(SEEDS.get(name, 1)))

@@ -207,5 +207,5 @@ class AddressMachine(RuleBasedStateMachine):
 def test_sizes_in_sessions() -> None:
     """FC-24: the size of an address is what the sessions hold of it, whatever they do."""
     run_state_machine_as_test(
-        AddressMachine, settings=settings(max_examples=200, stateful_step_count=30, deadline=None)
+        AddressMachine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
     )

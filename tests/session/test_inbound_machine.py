@@ -156,5 +156,5 @@ class InboundMachine(RuleBasedStateMachine):
 def test_anything_may_be_sent() -> None:
     """FC-20 to FC-22: answers, routing and counts hold whatever a client sends, over reconnects and time."""
     run_state_machine_as_test(
-        InboundMachine, settings=settings(max_examples=100, stateful_step_count=30, deadline=None)
+        InboundMachine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
     )

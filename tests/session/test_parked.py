@@ -201,7 +201,7 @@ class ParkingMachine(RuleBasedStateMachine):
 def test_anything_may_wait() -> None:
     """FC-20 to FC-25: answers and credit hold whatever waits, is sent again, routed or given up, over reconnects."""
     run_state_machine_as_test(
-        ParkingMachine, settings=settings(max_examples=200, stateful_step_count=30, deadline=None)
+        ParkingMachine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
     )
 
 

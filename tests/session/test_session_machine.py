@@ -275,7 +275,7 @@ def test_anything_may_happen() -> None:
     run_state_machine_as_test(
         SessionMachine,
         settings=settings(
-            max_examples=200,
+            max_examples=80,
             stateful_step_count=50,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

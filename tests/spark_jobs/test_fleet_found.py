@@ -101,6 +101,7 @@ def test_arrival(fleet: Fleet, run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_spark_compacts_the_same(fleet: Fleet, run_spark: Run, tmp_path: Path) -> None:
     """Spark gives the same rows and the same records of files."""
     made = bring_up(run_spark, fleet.metrics, tmp_path / "store")

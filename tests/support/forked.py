@@ -22,7 +22,22 @@ from unittest.mock import patch
 CHILD: Final = Path(__file__).with_name("forked_child.py")
 """What the fork runs, by its path: the installed Sluice is tested in processes that cannot import tests."""
 
-PRELOADED: Final = ["broker.cli.main", "broker.server.logs", "broker.server.server", "uvloop"]
+PRELOADED: Final = [
+    "broker.admin.api.load",
+    "broker.auth.authenticators.http",
+    "broker.auth.authenticators.postgres",
+    "broker.auth.authenticators.token",
+    "broker.auth.scram",
+    "broker.cli.checking",
+    "broker.cli.main",
+    "broker.server.logs",
+    "broker.server.server",
+    "broker.telemetry.exporter",
+    "pydantic.v1",
+    "uvicorn.lifespan.off",
+    "uvicorn.protocols.http.h11_impl",
+    "uvloop",
+]
 """What `sluice run` imports, those imported by functions too."""
 
 

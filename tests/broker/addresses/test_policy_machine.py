@@ -153,5 +153,5 @@ class AddressesMachine(RuleBasedStateMachine):
 def test_anything() -> None:
     """FC-9, FC-24 to FC-26: acknowledged messages arrive in order, at QoS 2 once, and addresses end empty."""
     run_state_machine_as_test(
-        AddressesMachine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
+        AddressesMachine, settings=settings(max_examples=40, stateful_step_count=40, deadline=None)
     )

@@ -88,7 +88,7 @@ def publishing(retain: bool) -> Callable[[BrokerProcess, threading.Event], None]
     return run
 
 
-@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("version", [pytest.param(4, marks=pytest.mark.slow), 5])
 def test_others_are_not_disturbed(run: RunQuotas, version: int) -> None:
     """FC-31: while ann is at each quota, all of ben's messages arrive in order, and memory stays bounded."""
     broker = run(QUOTA, session={"overflow_patience": 0})

@@ -1,7 +1,8 @@
 """MQTT.js in a page of a real browser, over WSS."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +15,9 @@ from tests.support.looking import launched
 from tests.support.node import install
 from tests.support.process import BrokerProcess
 from tests.support.wire import WireClient
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.once
 
@@ -50,7 +54,14 @@ def broker(start: Start, tmp_path: Path, certificates: Certificates) -> BrokerPr
     return start(sections=sections)
 
 
-def in_page(broker: BrokerProcess, origin: str, password: str) -> Any:
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """Headless Chromium. Playwright keeps an event loop running: only this module uses it."""
+    with launched() as browser:
+        yield browser
+
+
+def in_page(browser: "Browser", broker: BrokerProcess, origin: str, password: str) -> Any:
     """What MQTT.js receives in a page of this origin. Raises playwright's Error with what MQTT.js says."""
     missing = CLIENTS["mqttjs"].missing()
     if missing:
@@ -58,8 +69,7 @@ def in_page(broker: BrokerProcess, origin: str, password: str) -> Any:
     library = install("mqtt@5.16.0") / "mqtt/dist/mqtt.min.js"
     host, port = broker.address("wss")
     options = {"protocolVersion": 5, "username": "ann", "password": password, "reconnectPeriod": 0}
-    with launched() as browser:
-        context = browser.new_context(ignore_https_errors=True)
+    with browser.new_context(ignore_https_errors=True) as context:
         context.grant_permissions(["local-network-access"])  # the page is not from this machine, the broker is
         page = context.new_page()
         page.route(f"{origin}/**", lambda route: route.fulfill(body="<!doctype html>", content_type="text/html"))
@@ -68,12 +78,12 @@ def in_page(broker: BrokerProcess, origin: str, password: str) -> Any:
         return page.evaluate(SCRIPT, [f"wss://{host}:{port}/mqtt", options])
 
 
-def test_page_publishes_and_subscribes(broker: BrokerProcess) -> None:
+def test_page_publishes_and_subscribes(browser: "Browser", broker: BrokerProcess) -> None:
     """A page logs in, subscribes and publishes; a client on TCP gets the same."""
     with WireClient(broker.address(), 5) as watcher:
         watcher.connect()
         watcher.subscribe("page/#")
-        received = in_page(broker, ORIGIN, "correct horse")
+        received = in_page(browser, broker, ORIGIN, "correct horse")
         assert sorted(received) == [["page/large", 200_000], ["page/small", 5]]
         assert sorted(len(watcher.expect(Publish).payload) for _ in received) == [5, 200_000]
 
@@ -83,10 +93,10 @@ def test_page_publishes_and_subscribes(broker: BrokerProcess) -> None:
     [(ORIGIN, "wrong", "Bad User Name or Password|Bad username"), ("https://other.example", "correct horse", "closed")],
     ids=["password", "origin"],
 )
-def test_page_is_refused(broker: BrokerProcess, origin: str, password: str, reason: str) -> None:
+def test_page_is_refused(browser: "Browser", broker: BrokerProcess, origin: str, password: str, reason: str) -> None:
     """A page with a wrong password is told so; a page from elsewhere cannot connect."""
     pytest.importorskip("playwright.sync_api", reason="pip install 'sluice-mqtt[browser]'")
     from playwright.sync_api import Error
 
     with pytest.raises(Error, match=reason):
-        in_page(broker, origin, password)
+        in_page(browser, broker, origin, password)

@@ -83,6 +83,7 @@ def test_a_process_that_dies_costs_one_file(run: Run, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_one_file(run_spark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file on which Spark's workers die does not stop a compaction."""
     without_deadly(run_spark, tmp_path, monkeypatch)

@@ -44,8 +44,7 @@ def screenshot(name: str, beside: Path) -> Path:
     return folder / f"{name}.png"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize(("width", "scheme"), [(PHONE, "light"), (DESK, "dark")])
 @pytest.mark.parametrize("kind", ["one", "two", "client", "index"])
 def test_the_page_looks_right(
     browser: "Browser", pages: dict[str, Path], tmp_path: Path, kind: str, width: int, scheme: str

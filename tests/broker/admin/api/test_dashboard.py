@@ -61,8 +61,7 @@ def test_the_rates_are_live(browser: "Browser", broker: BrokerProcess, tcp: Addr
         assert [said for said in seen.complaints if "401" not in said] == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("window", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(("window", "scheme"), [(DESK, "light"), (PHONE, "dark")], ids=["desk", "phone"])
 def test_it_fits(
     browser: "Browser", broker: BrokerProcess, tcp: Address, tmp_path: Path, window: Any, scheme: str
 ) -> None:

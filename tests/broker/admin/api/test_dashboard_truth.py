@@ -66,7 +66,7 @@ def publish(publisher: WireClient, count: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("window", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("window", [pytest.param(DESK, marks=pytest.mark.slow), PHONE], ids=["desk", "phone"])
 def test_absent_clients(browser: "Browser", broker: BrokerProcess, tcp: Address, tmp_path: Path, window: Any) -> None:
     """Whose deliveries are dropped while they are away comes first; then who is away; at no time all is well."""
     for number in range(3):

@@ -152,7 +152,7 @@ def test_the_order(
     kinds = [each.kind for each in found if each.drops != "session_ended"]
     order = ["dropped", "slow", "waits", "away", "brief", "well"]
     assert kinds == sorted(kinds, key=order.index)
-    well = not (slow or away or waiting or full or lately or (known and set(now) - {"session_ended"}))
+    well = not (slow or dropping or away or waiting or full or lately or (known and set(now) - {"session_ended"}))
     assert ([each.kind for each in found] == ["well"]) == well
     assert all(each.text and not each.text.endswith(".") for each in found)
 
