@@ -18,9 +18,15 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler.protocol import Scheduling
 
 SPARK_SECONDS: Final = 400
 """The limit of a test with Spark. One that is interrupted leaves Python and Java out of step, and fails all others."""
+
+JOBS: Final = "tests/spark_jobs/"
+PAGE: Final = "tests/spark_jobs/page/"
+"""Tests of the report's page, which need a browser and no Java."""
 
 PROBE: Final = "protocol.decoder"
 """A module that is always among the compiled ones."""
@@ -63,15 +69,23 @@ def spark() -> "Iterator[SparkSession]":
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have the tests with Spark come first: of tests side by side, they are then not what the others wait for.
-
-    Each worker has a Java of its own, so all of them should run on one: the others begin elsewhere, and take what
-    is left from the end.
-    """
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    """Give the tests with Spark their time."""
     for item in items:
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SPARK_SECONDS))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Scheduling | None":
+    """With `--dist loadfile` have one process run all tests of Spark jobs: each would have a Java of its own."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):  # type: ignore[misc]  # it has no types
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return JOBS if file.startswith(JOBS) and not file.startswith(PAGE) else file
+
+    return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

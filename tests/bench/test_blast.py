@@ -8,6 +8,8 @@ from tests.bench.generator import LoadError, Result, build, drive
 from tests.support.process import Address, BrokerProcess, free_port
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.once
+
 PAIR, FANOUT, FANIN = "pair --publishers 3", "fanout --subscribers 5", "fanin --publishers 5"
 TOPICS = "topics --publishers 3 --subscribers 4 --topics 1801"
 WILD = "wild --subscribers 9"

@@ -11,6 +11,7 @@ from tests.clients.logins.table import Cell, all_cells, cover
 
 pytestmark = pytest.mark.timeout(300)
 
+BROWSER = "chromium"
 COMPILED_TOO = "direct"
 """What is behind a proxy gets the same packets, compiled or not."""
 
@@ -29,9 +30,17 @@ def agents() -> Iterator[Agents]:
         yield made
 
 
-CELLS = [
-    pytest.param(cell, id=cell.name, marks=[] if cell.way == COMPILED_TOO else [pytest.mark.once]) for cell in cover()
-]
+
+
+def marks(cell: Cell) -> list[pytest.MarkDecorator]:
+    """A browser takes five times the processor of other clients: one cell of it is enough for each run."""
+    once = [] if cell.way == COMPILED_TOO and cell.client != BROWSER else [pytest.mark.once]
+    return [*once, pytest.mark.slow] if cell.client == BROWSER and cell is not FIRST_OF_BROWSER else once
+
+
+COVER = cover()
+FIRST_OF_BROWSER = next(cell for cell in COVER if cell.client == BROWSER and cell.way != COMPILED_TOO)
+CELLS = [pytest.param(cell, id=cell.name, marks=marks(cell)) for cell in COVER]
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -18,6 +18,8 @@ from config.rules_file import read_rules
 from config.schema import section_of
 from tests.config.test_models import BASE, REFUSED
 
+pytestmark = pytest.mark.once
+
 VALUES: list[Any] = [None, True, -1, 1.5, 10**19, "", "a b", "x" * 2_000, [], [5], [""], [[]], [{}], {}, {"odd": 1}]
 """Values of all kinds; for most keys most of them are wrong."""
 

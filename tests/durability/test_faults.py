@@ -20,6 +20,8 @@ from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
+pytestmark = pytest.mark.once
+
 RUNS = 2
 
 TMPFS = 2_000_000

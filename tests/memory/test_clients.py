@@ -27,6 +27,8 @@ from tests.support.brokers import start_sluice
 from tests.support.session.peer import Peer
 from tests.support.wire import WireClient, connected
 
+pytestmark = pytest.mark.once
+
 LONG: Final = 60_000
 """Bytes of what is nearly as long as MQTT allows."""
 LATER: Final[Properties] = {props.WILL_DELAY_INTERVAL: 1}

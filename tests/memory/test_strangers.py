@@ -17,6 +17,8 @@ from tests.memory.tables import OF_STRANGERS
 from tests.memory.traced import tracing
 from tests.support.broker.local import LocalBroker, LocalClient
 
+pytestmark = pytest.mark.once
+
 LONG: Final = 60_000
 """Bytes of what is nearly as long as MQTT allows."""
 SCRAM: Final[dict[str, Any]] = {"allow_anonymous": None, "authentication": settings()}

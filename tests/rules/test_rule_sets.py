@@ -6,6 +6,8 @@ import pytest
 
 from tests.rules.__main__ import play_all
 
+pytestmark = pytest.mark.once
+
 SETS = 50
 
 

@@ -19,8 +19,8 @@ from config.models import Config
 from tests.broker.conftest import Start
 from tests.support.broker.admin import ask
 from tests.support.broker.events import events, wait_for_event
-from tests.support.brokers import SLUICE, start_sluice
-from tests.support.process import BrokerProcess, clean_environment
+from tests.support.brokers import start_sluice
+from tests.support.process import BrokerError, BrokerProcess, clean_environment
 from tests.support.waiting import wait_until
 from tests.support.wire import connected
 
@@ -51,12 +51,10 @@ def refusal(folder: Path, path: Path) -> str:
     """What a broker says that ends because it cannot have its socket there."""
     file = folder / "sluice.yaml"
     file.write_text(f"node_name: test\nlisteners: [{{bind: '127.0.0.1:0'}}]\nadmin: {{socket: '{path}'}}\n")
-    command = [*SLUICE, "run", "-c", str(file)]
-    ran = subprocess.run(
-        command, cwd=folder, env=clean_environment(), capture_output=True, text=True, timeout=20, check=False
-    )
-    assert ran.returncode == 1
-    return ran.stderr.splitlines()[-1]
+    started = BrokerProcess(["run", "-c", str(file)], folder, clean_environment(), forked_on="uvloop")
+    with started as broker, pytest.raises(BrokerError, match="ended with 1 "):
+        broker.wait_for_output(lambda _: False, "its end")
+    return broker.stderr.splitlines()[-1]
 
 
 def mode(path: Path) -> int:

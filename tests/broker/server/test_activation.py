@@ -17,6 +17,8 @@ from tests.support.brokers import sluice_config
 from tests.support.process import Address, BrokerProcess, clean_environment, free_port
 from tests.support.wire import WireClient, connected
 
+pytestmark = pytest.mark.once
+
 NEW = {"name": "new", "bind": "systemd:another"}
 ACTIVATE = shutil.which("systemd-socket-activate")
 

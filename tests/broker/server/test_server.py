@@ -28,6 +28,8 @@ from tests.support.process import Address, BrokerProcess, clean_environment
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
+pytestmark = pytest.mark.once
+
 Start = Callable[..., BrokerProcess]
 
 WITHOUT_UVLOOP = "import sys; sys.modules['uvloop'] = None; "

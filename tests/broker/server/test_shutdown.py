@@ -29,6 +29,8 @@ from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
+pytestmark = pytest.mark.once
+
 MAIN = "from broker.cli.main import main; main()"
 NO_WILLS = "import broker.server.shutdown; broker.server.shutdown.WILLS_TIMEOUT = 0; "
 NO_DELIVERIES = "import broker.server.shutdown; broker.server.shutdown.DELIVERIES_TIMEOUT = 0; "

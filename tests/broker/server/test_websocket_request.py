@@ -20,6 +20,8 @@ from tests.support.broker.events import wait_for_event
 from tests.support.brokers import Listener
 from tests.support.process import Address, BrokerProcess
 
+pytestmark = pytest.mark.once
+
 SECONDS = 10.0
 REQUEST = (
     b"GET /mqtt HTTP/1.1\r\nHost: broker\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"

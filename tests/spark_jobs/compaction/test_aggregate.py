@@ -26,7 +26,7 @@ def write_days(raw: Path) -> None:
     shutil.copy(raw / HOUR / "b.parquet", raw / HOUR / "copy.parquet")
 
 
-@pytest.mark.parametrize("rows", [1, 7, 40])
+@pytest.mark.parametrize("rows", [pytest.param(1, marks=pytest.mark.slow), 7, pytest.param(40, marks=pytest.mark.slow)])
 def test_the_size_of_batches_tasks_and_parts_changes_no_row(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:

@@ -39,6 +39,7 @@ def test_spark_makes_the_store_that_this_process_makes(run: Run, run_spark: Run,
     assert known(open_store(str(here))) == known(open_store(str(there)))
 
 
+@pytest.mark.slow
 def test_damage_that_workers_meet_is_found(run_spark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each file is named, the rest is compacted, and hours that were built before stay.
 

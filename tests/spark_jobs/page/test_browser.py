@@ -74,7 +74,7 @@ def test_the_index_says_what_was_found_without_scrolling(browser: "Browser", pag
         assert box["x"] + box["width"] < DESK
 
 
-@pytest.mark.parametrize("kind", ["one", "two", "client", "index"])
+@pytest.mark.parametrize("kind", [pytest.param("one", marks=pytest.mark.slow), "two", "client", "index"])
 def test_any_width_will_do(browser: "Browser", pages: dict[str, Path], kind: str) -> None:
     """No overflow from small phones to wide screens, collapsed or expanded."""
     with opened(browser, pages[kind], PHONE) as seen:
@@ -154,7 +154,7 @@ def test_without_its_script_the_page_is_all_there(browser: "Browser", pages: dic
         assert seen.page.locator("#hours tbody tr:visible").count() == 24
 
 
-@pytest.mark.parametrize("kind", ["one", "two"])
+@pytest.mark.parametrize("kind", [pytest.param("one", marks=pytest.mark.slow), "two"])
 def test_one_can_zoom_into_plots_over_time(browser: "Browser", pages: dict[str, Path], kind: str) -> None:
     """Dragging over a chart shows that range in all charts of the figure; a double click shows all, print the plot."""
     with opened(browser, pages[kind], DESK) as seen:
@@ -191,7 +191,7 @@ def shown(zoom: "Locator") -> tuple[float, float]:
     return float(first), float(last)
 
 
-@pytest.mark.parametrize("kind", ["one", "two"])
+@pytest.mark.parametrize("kind", [pytest.param("one", marks=pytest.mark.slow), "two"])
 def test_paper_shows_everything(browser: "Browser", pages: dict[str, Path], tmp_path: Path, kind: str) -> None:
     """In print everything is expanded and fits, on white, even in a dark browser without the script."""
     with opened(browser, pages[kind], PAPER, "dark") as seen:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.once
 
 PHONE, DESK = 390, 1280
+SLOW = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", params=list(FONTS))
@@ -38,14 +39,14 @@ def wrong(browser: "Browser", page: Path, width: int) -> list[str]:
         return [*seen.wrong(STICKS_OUT), *seen.wrong(LABELS_THAT_COLLIDE)]
 
 
-@pytest.mark.parametrize("width", [PHONE, DESK])
-@pytest.mark.parametrize("kind", ["one", "two", "client", "index"])
+@pytest.mark.parametrize("width", [PHONE, pytest.param(DESK, marks=SLOW)])
+@pytest.mark.parametrize("kind", [*(pytest.param(each, marks=SLOW) for each in ("one", "client")), "two", "index"])
 def test_text_fits_whatever_the_font(browser: "Browser", pages: dict[str, Path], kind: str, width: int) -> None:
     """No text sticks out of the page or lies on other text."""
     assert wrong(browser, pages[kind], width) == []
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [pytest.param(1, marks=SLOW), 2])
 def test_long_labels_are_cut_by_the_browser(browser: "Browser", tmp_path: Path, number: int) -> None:
     """Labels of 500 wide letters, of one run and of two, fit on a phone."""
     page = tmp_path / "report.html"

@@ -84,7 +84,7 @@ def test_it_fits(
         assert [said for said in seen.complaints if "401" not in said] == []
 
 
-@pytest.mark.parametrize("window", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("window", [pytest.param(DESK, marks=pytest.mark.slow), PHONE], ids=["desk", "phone"])
 def test_the_api(browser: "Browser", tcp: Address, tmp_path: Path, window: Any) -> None:
     """The page of the API is behind a link, also for viewers, works by keyboard, and loads nothing from elsewhere."""
     with entered(browser, tcp, VIEWER, viewport=window) as seen:
@@ -168,7 +168,7 @@ def test_by_keyboard(browser: "Browser", broker: BrokerProcess, tcp: Address) ->
         wait_until(lambda: "window full" in text(seen, "#why"), "its page again")
 
 
-@pytest.mark.parametrize("name", ["a/b", "..", "%2e"])
+@pytest.mark.parametrize("name", ["a/b", *(pytest.param(each, marks=pytest.mark.slow) for each in ("..", "%2e"))])
 def test_an_operator_acts(browser: "Browser", broker: BrokerProcess, tcp: Address, name: str) -> None:
     """An operator is asked first, and then the client is disconnected; who cancels changes nothing."""
     with ExitStack() as stack:

@@ -30,6 +30,8 @@ from tests.support.wire import WireClient
 pytest.importorskip("aiohttp", reason="needs the extra `http`")
 from broker.auth.authenticators.http import HttpAuthenticator
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture
 def service() -> Iterator[LoginService]:

@@ -38,6 +38,8 @@ from tests.support.process import Address, BrokerProcess, clean_environment
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
+pytestmark = pytest.mark.once
+
 BAD = reason_codes.BAD_USER_NAME_OR_PASSWORD
 ANN = PASSWORDS["ann"]
 

@@ -29,6 +29,7 @@ from broker.auth.authenticators.postgres import PostgresAuthenticator
 
 PROGRAMS = find_programs()
 pytestmark = [
+    pytest.mark.once,
     pytest.mark.skipif(PROGRAMS is None, reason="needs PostgreSQL (Debian: apt install postgresql)"),
     pytest.mark.timeout(300),
 ]

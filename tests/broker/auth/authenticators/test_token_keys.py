@@ -19,6 +19,8 @@ from tests.support.certificates import Certificates
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.once
+
 HEAD = b"HTTP/1.1 200 OK\r\n"
 UNREADY, DENIED = reason_codes.SERVER_UNAVAILABLE, reason_codes.BAD_USER_NAME_OR_PASSWORD
 

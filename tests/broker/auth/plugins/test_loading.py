@@ -30,6 +30,8 @@ from tests.support.process import BrokerError, clean_environment
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient
 
+pytestmark = pytest.mark.once
+
 EXAMPLE = Path(__file__).parents[3] / "support" / "example_plugin"
 
 Install = Callable[..., None]
