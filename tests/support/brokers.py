@@ -25,6 +25,8 @@ LOOPS = {
     "asyncio": (sys.executable, "-c", "import sys; sys.modules['uvloop'] = None; import broker.__main__"),
 }
 """Commands that start Sluice on either event loop."""
+READ_EARLY = ("LD_", "MALLOC_", "PYTHON")
+"""The beginnings of variables that are read before Sluice is."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,10 @@ def start_sluice(
 ) -> BrokerProcess:
     """Start Sluice and wait, at most so many seconds, until it has said on which port each listener is.
 
-    It runs in `folder`: which `broker` package it finds depends on what is installed and on PYTHONPATH
-    only, as it does for the tests themselves. Pytest forks it from a process that has imported Sluice, unless it
-    is to have another command or variables of its own. What is to be prepared, in Python, such as other constants of
-    a module, is a reason to fork it also elsewhere.
+    It runs in `folder`: which `broker` package it finds depends on what is installed and on PYTHONPATH only, as it
+    does for the tests themselves. Pytest forks it from a process that has imported Sluice, unless it is to have another
+    command, or variables that count when a process begins. What is to be prepared, in Python, such as other constants
+    of a module, is a reason to fork it also elsewhere.
     """
     file = folder / "sluice.yaml"
     file.write_text(sluice_config(listeners, sections))
@@ -118,7 +120,8 @@ def start_sluice(
 
 def _loop_to_fork(command: Sequence[str], env: Mapping[str, str] | None, prepare: str) -> str:
     """Return the loop that a forked broker runs on; empty if it has to be a program of its own."""
-    if not ("PYTEST_VERSION" in os.environ or prepare) or env is not None or not installed():
+    early = any(name.startswith(READ_EARLY) for name in env or ())
+    if not ("PYTEST_VERSION" in os.environ or prepare) or early or not installed():
         return ""
     return next((loop for loop, known in LOOPS.items() if tuple(command) == known), "")
 
