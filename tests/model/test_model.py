@@ -34,7 +34,7 @@ from tests.model.machine import ModelMachine
 from tests.model.session import Model
 from tests.model.world import World
 
-STEPS = 3_000
+STEPS = 2_000
 BOUND = 40_000
 """In how many steps whatever is broken must be found; most of it takes some dozens."""
 SOON = 3
@@ -79,8 +79,16 @@ def test_hypothesis_finds_nothing() -> None:
     )
 
 
+HARD = {"ForgetsAltogether", "NoCredit", "Recovering", "RemembersForever", "StallsWhileMoving"}
+"""Models that take more than a second to be found out."""
+
+
 @pytest.mark.once
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(each, marks=[pytest.mark.slow] if each.__name__ in HARD else []) for each in MODELS],
+    ids=lambda model: model.__name__,
+)
 def test_broken_model_is_found(model: type[Model]) -> None:
     """A model that breaks one rule differs from the session after few steps."""
 

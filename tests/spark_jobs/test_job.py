@@ -71,6 +71,7 @@ def test_a_client_that_is_not_there_is_named(folder: Path, capsys: pytest.Captur
     assert not (folder / "out").exists()
 
 
+@pytest.mark.slow
 def test_times_are_shown_in_the_time_zone(folder: Path) -> None:
     """The page says which one it is; tables and summary keep UTC."""
     assert report(folder) == cli.OK

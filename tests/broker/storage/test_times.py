@@ -16,19 +16,15 @@ from tests.broker.conftest import Start
 from tests.support.broker.restarting import KEPT, come_back, leave, payloads
 from tests.support.broker.stored import broker_on, on_disk, say, waiting
 from tests.support.broker.stored import connected as local_client
-from tests.support.brokers import SLUICE
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
 WRONG = """
-import time
-right = time.time_ns
-time.time_ns = lambda: right() + int(open({path!r}).read()) * 1_000_000_000
-from broker.cli.main import main
-main()
+from broker.runtime import clock
+clock.time_ns = lambda right=clock.time_ns: right() + int(open({path!r}).read()) * 1_000_000_000
 """
-"""A broker whose wall clock is wrong by the seconds in a file."""
+"""Makes the wall clock wrong by the seconds in a file."""
 
 HOURS = 7200
 
@@ -60,8 +56,7 @@ def run(start: Start, tmp_path: Path, clock: Path) -> Wrong:
             running[-1].ask_to_end(how)
             running.pop().stop()
         section = {"directory": str(tmp_path / "journal"), **persistence}
-        command = (SLUICE[0], "-c", WRONG.format(path=str(clock)))
-        running.append(start(sections={"persistence": section}, command=command))
+        running.append(start(sections={"persistence": section}, prepare=WRONG.format(path=str(clock))))
         return running[-1]
 
     return run_again

@@ -77,6 +77,7 @@ def without_deadly(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert run(raw, store, idle=True, slot_us=None).skipped == 1
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_costs_one_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file on which the process of a compaction dies does not stop it."""
     without_deadly(run, tmp_path, monkeypatch)

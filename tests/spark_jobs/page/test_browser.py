@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator
 
 pytestmark = pytest.mark.once
+SLOW = pytest.mark.slow
 
 PHONE, DESK = 390, 1280
 PAPER = 703  # an A4 page between its margins, in CSS pixels
@@ -44,8 +45,14 @@ def screenshot(name: str, beside: Path) -> Path:
     return folder / f"{name}.png"
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(PHONE, "light"), (DESK, "dark")])
-@pytest.mark.parametrize("kind", ["one", "two", "client", "index"])
+@pytest.mark.parametrize(
+    ("kind", "width", "scheme"),
+    [
+        pytest.param(kind, width, scheme, marks=[] if (width == PHONE) == (kind in ("two", "index")) else SLOW)
+        for kind in ("one", "two", "client", "index")
+        for width, scheme in ((PHONE, "light"), (DESK, "dark"))
+    ],
+)
 def test_the_page_looks_right(
     browser: "Browser", pages: dict[str, Path], tmp_path: Path, kind: str, width: int, scheme: str
 ) -> None:
@@ -74,7 +81,7 @@ def test_the_index_says_what_was_found_without_scrolling(browser: "Browser", pag
         assert box["x"] + box["width"] < DESK
 
 
-@pytest.mark.parametrize("kind", [pytest.param("one", marks=pytest.mark.slow), "two", "client", "index"])
+@pytest.mark.parametrize("kind", ["two", *(pytest.param(each, marks=SLOW) for each in ("one", "client", "index"))])
 def test_any_width_will_do(browser: "Browser", pages: dict[str, Path], kind: str) -> None:
     """No overflow from small phones to wide screens, collapsed or expanded."""
     with opened(browser, pages[kind], PHONE) as seen:
@@ -154,7 +161,7 @@ def test_without_its_script_the_page_is_all_there(browser: "Browser", pages: dic
         assert seen.page.locator("#hours tbody tr:visible").count() == 24
 
 
-@pytest.mark.parametrize("kind", [pytest.param("one", marks=pytest.mark.slow), "two"])
+@pytest.mark.parametrize("kind", [pytest.param("one", marks=SLOW), "two"])
 def test_one_can_zoom_into_plots_over_time(browser: "Browser", pages: dict[str, Path], kind: str) -> None:
     """Dragging over a chart shows that range in all charts of the figure; a double click shows all, print the plot."""
     with opened(browser, pages[kind], DESK) as seen:
@@ -191,7 +198,7 @@ def shown(zoom: "Locator") -> tuple[float, float]:
     return float(first), float(last)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("one", marks=pytest.mark.slow), "two"])
+@pytest.mark.parametrize("kind", [pytest.param("one", marks=SLOW), "two"])
 def test_paper_shows_everything(browser: "Browser", pages: dict[str, Path], tmp_path: Path, kind: str) -> None:
     """In print everything is expanded and fits, on white, even in a dark browser without the script."""
     with opened(browser, pages[kind], PAPER, "dark") as seen:

@@ -20,6 +20,7 @@ CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="schemathesis is not installed (the extra `dev` has it)")
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_fuzzed(broker: BrokerProcess, path: Path, tcp: Address, tmp_path: Path) -> None:
     """No request is answered with 5xx, in a form that the document does not name, or without a token."""
