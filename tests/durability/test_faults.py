@@ -23,6 +23,8 @@ from tests.support.wire import WireClient, connected
 pytestmark = pytest.mark.once
 
 RUNS = 2
+OFTEN = ("eio", "full")
+TRIED = [each if each in OFTEN else pytest.param(each, marks=pytest.mark.slow) for each in KINDS]
 
 TMPFS = 2_000_000
 BALLAST = 600_000
@@ -47,7 +49,7 @@ def count(faults: Faults) -> int:
     return faults.calls()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TRIED)
 def test_calls_that_fail(faults: Faults, count: int, kind: str) -> None:
     """When a call fails, the broker reports it and ends, or refuses while full; all that was acknowledged is kept."""
     assert count > 40

@@ -93,6 +93,7 @@ def test_page_publishes_and_subscribes(browser: "Browser", broker: BrokerProcess
     [(ORIGIN, "wrong", "Bad User Name or Password|Bad username"), ("https://other.example", "correct horse", "closed")],
     ids=["password", "origin"],
 )
+@pytest.mark.slow
 def test_page_is_refused(browser: "Browser", broker: BrokerProcess, origin: str, password: str, reason: str) -> None:
     """A page with a wrong password is told so; a page from elsewhere cannot connect."""
     pytest.importorskip("playwright.sync_api", reason="pip install 'sluice-mqtt[browser]'")

@@ -81,7 +81,8 @@ def test_the_index_says_what_was_found_without_scrolling(browser: "Browser", pag
         assert box["x"] + box["width"] < DESK
 
 
-@pytest.mark.parametrize("kind", ["two", *(pytest.param(each, marks=SLOW) for each in ("one", "client", "index"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["one", "two", "client", "index"])
 def test_any_width_will_do(browser: "Browser", pages: dict[str, Path], kind: str) -> None:
     """No overflow from small phones to wide screens, collapsed or expanded."""
     with opened(browser, pages[kind], PHONE) as seen:
@@ -134,6 +135,7 @@ def test_tables_filter(browser: "Browser", pages: dict[str, Path]) -> None:
         assert sheet.locator("output").text_content() == ""
 
 
+@pytest.mark.slow
 def test_missing_values_sort_last(browser: "Browser", pages: dict[str, Path]) -> None:
     """Unknown values come last in both sort orders."""
     with opened(browser, pages["one"], DESK) as seen:
@@ -145,6 +147,7 @@ def test_missing_values_sort_last(browser: "Browser", pages: dict[str, Path]) ->
             assert texts(cells)[2:] == ["–"] * 4
 
 
+@pytest.mark.slow
 def test_a_link_into_something_folded_unfolds_it(browser: "Browser", pages: dict[str, Path]) -> None:
     """A link to a collapsed table expands it."""
     with Opened(browser, f"{pages['one'].as_uri()}#hours", viewport={"width": DESK, "height": 900}) as seen:

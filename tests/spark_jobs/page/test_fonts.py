@@ -40,7 +40,7 @@ def wrong(browser: "Browser", page: Path, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [PHONE, pytest.param(DESK, marks=SLOW)])
-@pytest.mark.parametrize("kind", [*(pytest.param(each, marks=SLOW) for each in ("one", "client")), "two", "index"])
+@pytest.mark.parametrize("kind", [*(pytest.param(each, marks=SLOW) for each in ("one", "client", "index")), "two"])
 def test_text_fits_whatever_the_font(browser: "Browser", pages: dict[str, Path], kind: str, width: int) -> None:
     """No text sticks out of the page or lies on other text."""
     assert wrong(browser, pages[kind], width) == []

@@ -84,7 +84,8 @@ def test_it_fits(
         assert [said for said in seen.complaints if "401" not in said] == []
 
 
-@pytest.mark.parametrize("window", [pytest.param(DESK, marks=pytest.mark.slow), PHONE], ids=["desk", "phone"])
+@pytest.mark.slow
+@pytest.mark.parametrize("window", [DESK, PHONE], ids=["desk", "phone"])
 def test_the_api(browser: "Browser", tcp: Address, tmp_path: Path, window: Any) -> None:
     """The page of the API is behind a link, also for viewers, works by keyboard, and loads nothing from elsewhere."""
     with entered(browser, tcp, VIEWER, viewport=window) as seen:
@@ -102,6 +103,7 @@ def test_the_api(browser: "Browser", tcp: Address, tmp_path: Path, window: Any) 
         wait_until(lambda: "API" not in text(seen, "#headline"), "the overview")
 
 
+@pytest.mark.slow
 def test_a_session(browser: "Browser", broker: BrokerProcess, tcp: Address) -> None:
     """The page of a session has its way as a picture, with what holds it back, in words which key, and its filters."""
     with ExitStack() as stack:
@@ -120,6 +122,7 @@ def test_a_session(browser: "Browser", broker: BrokerProcess, tcp: Address) -> N
         assert seen.page.locator(".flow .holds").count() == 0
 
 
+@pytest.mark.slow
 def test_the_list_of_sessions(browser: "Browser", broker: BrokerProcess, tcp: Address, tmp_path: Path) -> None:
     """What sessions wait for leads to a list of those that do; it can be filtered and sorted, and leads to each."""
     with ExitStack() as stack:
@@ -146,6 +149,7 @@ def test_the_list_of_sessions(browser: "Browser", broker: BrokerProcess, tcp: Ad
         assert [said for said in seen.complaints if "401" not in said] == []
 
 
+@pytest.mark.slow
 def test_by_keyboard(browser: "Browser", broker: BrokerProcess, tcp: Address) -> None:
     """`/` and a client id lead to a session, Tab to the links, Escape back to the broker."""
     with ExitStack() as stack:
@@ -184,6 +188,7 @@ def test_an_operator_acts(browser: "Browser", broker: BrokerProcess, tcp: Addres
         wait_until(lambda: "there is no session" in text(seen, "main"), "it has gone")
 
 
+@pytest.mark.slow
 def test_retained_messages(browser: "Browser", broker: BrokerProcess, tcp: Address, tmp_path: Path) -> None:
     """Retained messages are listed with their payloads; an operator clears one, and a viewer has no button for it."""
     with ExitStack() as stack:
@@ -224,6 +229,7 @@ def test_a_link_lets_one_browser_in(browser: "Browser", path: Path) -> None:
         wait_until(lambda: text(seen, "#tile-connected") not in ("", "–"), "it is still in")
 
 
+@pytest.mark.slow
 def test_revoked_links(browser: "Browser", broker: BrokerProcess, path: Path, tcp: Address) -> None:
     """When links are revoked, who has come by one is sent away within a moment; who has a token of their own is not."""
     link = request(path, "/api/v1/links", "POST", {}).json["url"]
@@ -239,6 +245,7 @@ def test_revoked_links(browser: "Browser", broker: BrokerProcess, path: Path, tc
             wait_until(lambda: text(other, "#tile-connected") != before, "the other still sees")
 
 
+@pytest.mark.slow
 def test_a_wrong_token(browser: "Browser", tcp: Address) -> None:
     """Who has no valid token is told so, and can try again."""
     with Opened(browser, url(tcp), viewport=PHONE) as seen:

@@ -118,6 +118,7 @@ def test_all_is_well(browser: "Browser", broker: BrokerProcess, tcp: Address, tm
         seen.page.screenshot(path=screenshot("well", tmp_path), full_page=True)
 
 
+@pytest.mark.slow
 def test_a_publisher(browser: "Browser", broker: BrokerProcess, tcp: Address, tmp_path: Path) -> None:
     """The page of a client that only publishes has what it publishes, and no picture of what is not sent to it."""
     with connected(broker.address(), 5, client_id="sensors") as publisher:
@@ -134,6 +135,7 @@ def test_a_publisher(browser: "Browser", broker: BrokerProcess, tcp: Address, tm
             assert [said for said in seen.complaints if "401" not in said] == []
 
 
+@pytest.mark.slow
 def test_the_last_disconnect(browser: "Browser", broker: BrokerProcess, tcp: Address) -> None:
     """The page of a session says how and when its last connection ended, while the client is away and afterwards."""
     go_away(broker, "truck")
@@ -146,6 +148,7 @@ def test_the_last_disconnect(browser: "Browser", broker: BrokerProcess, tcp: Add
             assert str(fact.text_content()).endswith(" ago")
 
 
+@pytest.mark.slow
 def test_one_search_after_another(browser: "Browser", broker: BrokerProcess, tcp: Address) -> None:
     """`/` begins a search anew, also right after one, and a client id may have a `/` itself."""
     with (
