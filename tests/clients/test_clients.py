@@ -8,34 +8,27 @@ import pytest
 from tests.clients.cases import Case, Surroundings, all_cases, run, why_not
 from tests.clients.catalogue import CLIENTS, Client
 
-INTERPRETED = os.environ.get("SLUICE_EXPECT") == "interpreted"
-
 
 def quick(client: Client) -> Iterator[Case]:
-    """Yield a client's cases: bursts of 1,000 of QoS 1 and 2 over TCP, and much in one version or transport.
-
-    paho has bursts of 20,000 too, but not with the interpreted broker: beside other tests they take longer than
-    patience (FC-16) lasts.
-    """
+    """Yield a client's cases: bursts of 1,000 of QoS 1 and 2 over TCP, and much in one version or transport."""
     newest = max(client.versions)
-    large = client.name == "paho" and not INTERPRETED
     for case in all_cases():
-        if why_not(client, case) or (case.count > 1_000 and not (large and case.kind == "burst-out")):
+        if why_not(client, case) or case.count > 1_000:
             continue
         once = case.kind in ("retained", "shared", "burst-in") or case.listener == "mutual"
         if once and case.version != newest:
             continue
-        if case.count and len(client.versions) == 2 and (case.version == 5) != (case.listener == "tcp"):
+        if case.count and len(client.versions) == 2 and case.version != 5:
             continue
-        if 0 < case.count <= 1_000 and (case.listener == "tls" or case.qos == 0):
+        if case.count and (case.listener == "tls" or case.qos == 0):
             continue
         yield case
 
 
 def marks(client: Client, case: Case) -> list[pytest.MarkDecorator]:
-    """A client gets the same packets, compiled or not: one case of each, and the bursts, run compiled too."""
+    """A client gets the same packets, compiled or not: one case of each runs compiled too."""
     plain = case.kind == "exchange" and case.listener == "tcp" and case.version == max(client.versions)
-    return [] if plain or case.count > 1_000 else [pytest.mark.once]
+    return [] if plain else [pytest.mark.once]
 
 
 TABLE = [

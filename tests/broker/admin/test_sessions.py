@@ -16,6 +16,8 @@ from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture
 def broker(start: Start, tmp_path: Path) -> BrokerProcess:

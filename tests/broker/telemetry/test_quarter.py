@@ -17,6 +17,8 @@ from protocol import properties as props
 from tests.support.broker.exporting import Bench, send
 from tests.support.broker.metrics import check_books, metrics_files, of_client, sessions_of, total
 
+pytestmark = pytest.mark.once
+
 KEY = ("client_id", "session_started", "interval_end")
 
 

@@ -22,6 +22,8 @@ from tests.support.broker.metrics import check_books, metrics_files, total
 from tests.support.cache import ROOT
 from tests.support.damage import turn_a_bit
 
+pytestmark = pytest.mark.once
+
 TYPES: Final = {
     "string": pa.string(),
     "bool": pa.bool_(),

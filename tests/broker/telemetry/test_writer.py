@@ -23,6 +23,8 @@ from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
+pytestmark = pytest.mark.once
+
 Start = Callable[..., BrokerProcess]
 
 MAIN = "from broker.cli.main import main; main()"
