@@ -74,12 +74,10 @@ class Backlog:
         throttle = sender.throttle
         if throttle is not None:
             throttle.note_written(sender.outbox, sender.congested)
-        if sender.kept is not None:
-            self._resend(sender.kept, now)
-        more = False
+        more = sender.kept is not None and self._resend(sender.kept, now)
         mqueue = self.mqueue
         if mqueue is not None:
-            more = self._drain_mqueue(mqueue, now)
+            more = self._drain_mqueue(mqueue, now) or more
             if self.paced:
                 more = self._check_pacing(mqueue, now) or more
         if self.sources is not None and sender.connected:
@@ -92,21 +90,31 @@ class Backlog:
             more = throttle.opens_when_written(sender.congested) or more
         return more
 
-    def _resend(self, kept: KeptWindow, now: int) -> None:
-        """FC-8: resend the kept window, as far as the new window has slots."""
+    def _resend(self, kept: KeptWindow, now: int) -> bool:
+        """FC-8, FC-38: resend the kept window, as far as the new window, the pass and the rate allow.
+
+        Returns whether another pass can go on.
+        """
         sender = self._sender
-        window = sender.window
+        window, throttle = sender.window, sender.throttle
         packet_id = kept.next(window)
-        while packet_id:
+        while packet_id and sender.has_room():
             inflight = window.entries[packet_id]
-            if inflight.phase != WAIT_PUBCOMP and sender.outbox.too_large(inflight.publish):
+            if inflight.phase == WAIT_PUBCOMP:
+                resend(packet_id, inflight, sender.outbox, sender.counters, now)
+            elif sender.outbox.too_large(inflight.publish):
                 window.remove(packet_id, inflight, now)  # [MQTT-3.1.2-25]: as if it had been completed
                 sender.completed(packet_id, inflight)
-            else:
+            elif throttle is None or throttle.may_resend(now):
                 resend(packet_id, inflight, sender.outbox, sender.counters, now)
+            else:
+                sender.arm(throttle.next_at(now))
+                return False
+            kept.done()
             packet_id = kept.next(window)
         if not len(kept):
             sender.kept = None
+        return packet_id > 0
 
     def _drain_mqueue(self, mqueue: MQueue, now: int) -> bool:
         sender = self._sender
@@ -119,7 +127,7 @@ class Backlog:
             mqueue.permits = None
             if mqueue.overflowing:
                 # A delivery too large for the queue never enters it: then the episode ends once sending is possible.
-                mqueue.overflowing = waited == 0 and (sender.congested or sender.window.full)
+                mqueue.overflowing = waited == 0 and (sender.congested or not sender.has_slot())
             if sender.pacing is not None:
                 sender.pacing.note_empty()
             if sender.watch is not None:
@@ -157,12 +165,12 @@ class Backlog:
         sender = self._sender
         mqueue = self.mqueue
         if publish.qos:  # FC-2: it needs a slot, and must not overtake
-            if sender.window.full:
+            if not sender.has_slot():
                 return qos0_gate.WINDOW_FULL
             closed = qos0_gate.BACKLOG if mqueue is not None and mqueue.waiting_qos12 else qos0_gate.OPEN
         elif sender.limits.gate:
             waits = mqueue is not None and mqueue.length > 0
-            closed = qos0_gate.closed_by(sender.congested, sender.window.full, self._mailbox.busy, waits)
+            closed = qos0_gate.closed_by(sender.congested, not sender.has_slot(), self._mailbox.busy, waits)
         elif sender.kept is not None:
             return qos0_gate.WINDOW_FULL  # FC-8: the kept window is resent before anything new
         else:

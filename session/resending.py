@@ -1,4 +1,4 @@
-"""FC-8: resends a kept window after a reconnect and, in 3.1.1, what is unacknowledged for too long."""
+"""FC-8, FC-38: resends a kept window after a reconnect and, in 3.1.1, what is unacknowledged for too long."""
 
 from typing import final
 
@@ -22,11 +22,15 @@ class KeptWindow:
         return packet_id in self._ids
 
     def next(self, window: Window) -> int:
-        """Remove and return the next packet id; 0 = none is left, or the window has no free slot (FC-1)."""
+        """The next packet id, until `done`; 0 = none is left, or the window has no free slot (FC-1)."""
         ids = self._ids
         if not ids or len(window.entries) - len(ids) >= window.limit:
             return 0
-        return ids.pop()
+        return ids[-1]
+
+    def done(self) -> None:
+        """What `next` has returned is resent, or need not be."""
+        self._ids.pop()
 
     def forget(self, packet_id: int) -> None:
         """A delivery was acknowledged before it was resent."""

@@ -80,9 +80,13 @@ class Sender:
             return False
         return self.limited_by(publish, now) == qos0_gate.OPEN
 
+    def has_slot(self) -> bool:
+        """Whether the window takes a new delivery: it is not full, and what it has kept is resent (FC-8)."""
+        return not self.window.full and self.kept is None
+
     def is_open(self) -> bool:
         """Whether window and send path allow a delivery of any QoS."""
-        return self.connected and not self.congested and self.kept is None and not self.window.full
+        return self.connected and not self.congested and self.has_slot()
 
     def has_room(self) -> bool:
         """Whether the pass may write more of what has waited."""

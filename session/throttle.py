@@ -37,6 +37,10 @@ class Throttle:
         rate = self.rate
         return qos0_gate.OPEN if rate is None or rate.available(now) else qos0_gate.RATE
 
+    def may_resend(self, now: int) -> bool:
+        """FC-38: whether the rate allows a PUBLISH that is resent; the byte window counts it already."""
+        return self.rate is None or self.rate.take(now)
+
     def next_at(self, now: int) -> int:
         """When the rate allows the next delivery."""
         return now if self.rate is None else self.rate.next_at(now)

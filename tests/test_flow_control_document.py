@@ -22,7 +22,7 @@ DOCUMENT = ROOT / "session" / "FLOW-CONTROL.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
 CODE = ("session", "broker", "protocol", "config")
-RULES = [*range(1, 17), *range(20, 33)]
+RULES = [*range(1, 17), *range(20, 33), 38]
 KEYS: list[tuple[type[BaseModel], str]] = [
     (Session, ""),
     (SlowConsumer, "slow_consumer."),
@@ -57,17 +57,17 @@ def anchor(heading: str) -> str:
 
 
 def test_rules_are_explained() -> None:
-    """Each rule, FC-1 to FC-32, has a paragraph of its own, and no other does."""
+    """Each rule, FC-1 to FC-38, has a paragraph of its own, and no other does."""
     assert [int(number) for number in re.findall(r"^\*\*FC-(\d+)\b", TEXT, re.MULTILINE)] == RULES
 
 
 def test_rules_are_kept() -> None:
-    """Each rule, FC-1 to FC-32, is named where the code keeps it."""
+    """Each rule is named where the code keeps it."""
     assert mentioned(*CODE) == set(RULES)
 
 
 def test_rules_are_shown() -> None:
-    """Each rule, FC-1 to FC-32, is named by a test."""
+    """Each rule is named by a test."""
     assert mentioned("tests") == set(RULES)
 
 

@@ -86,6 +86,13 @@ class ResendsBackwards(Model):
         return super()._kept()[::-1]
 
 
+class ResendsAtOnce(Model):
+    """FC-38: all of a kept window in one pass."""
+
+    def _outbox_bytes(self) -> int:
+        return 0 if self._kept() else super()._outbox_bytes()
+
+
 class RetriesAlways(Model):
     """FC-8: in MQTT 5 too."""
 
@@ -341,8 +348,9 @@ class StoresForNobody(Group):
 
 MODELS: Final[list[type[Model]]] = [
     WindowTooLarge, LowestId, Overtakes, GateOrder, NeverBusy, RareSamples, DropsNewest, DropsTooEarly, StoresAll,
-    ResendsBackwards, RetriesAlways, ForgetsBytes, BurstsFar, StartsRoundsAnew, SlowForever, StallsWhileMoving,
-    NoCredit, RoutesTwice, RemembersForever, ForgetsAltogether, TakesAnyAcknowledgement, ParksForever, ParksWithoutEnd,
+    ResendsBackwards, ResendsAtOnce, RetriesAlways, ForgetsBytes, BurstsFar, StartsRoundsAnew, SlowForever,
+    StallsWhileMoving, NoCredit, RoutesTwice, RemembersForever, ForgetsAltogether, TakesAnyAcknowledgement,
+    ParksForever, ParksWithoutEnd,
     *map(paced_by, [Fluttering, Trusting, Recovering, Holding]), NotRefilled, HeldForever,
 ]  # fmt: skip
 GROUPS: Final[list[type[Group]]] = [

@@ -51,7 +51,7 @@ class Sending(State):
         """What keeps a delivery from being sent at once: the gate for QoS 0, what is ahead of QoS 1 and 2 (FC-2)."""
         if message.qos == 0:
             return self._gate() or self._throttle(message)
-        if self.window_full() or any(waiting.qos for waiting in self.mqueue.waiting):
+        if self.no_slot() or any(waiting.qos for waiting in self.mqueue.waiting):
             return "window_full"
         return self._throttle(message)
 
@@ -80,7 +80,7 @@ class Sending(State):
             return self._without_gate()
         if self.congested:
             return "congested"
-        if self.window_full():
+        if self.no_slot():
             return "window_full"
         if self.mailbox_busy:
             return "mailbox_busy"
@@ -187,7 +187,7 @@ class Sending(State):
             self.pacer.moved()
         if not self.mqueue.waiting:
             self.pacer.empty()
-            if waited or not (self.congested or self.window_full()):
+            if waited or not (self.congested or self.no_slot()):
                 self.mqueue.overflowing = False
             self.slow.end_backlog()
         if self.pacer.on and self.pacer.relieved(self.mqueue, len(self.mailbox)):
@@ -198,7 +198,7 @@ class Sending(State):
         """Whether a pass would find something to do once the outbox has been written."""
         if self.mailbox and not (self.pacer.on and self._overflows(self.mailbox[0])):
             return True  # corner: that time is over for what waits wakes nobody
-        if self._kept() and self._room_to_resend():
+        if self._kept() and self._room_to_resend() and self._may_resend(self._kept()[0]):
             return True
         if not self.connected or not self.mqueue.waiting:
             return False
@@ -215,16 +215,26 @@ class Sending(State):
         return sum(inflight.here for inflight in self.window) < self.window_limit  # FC-1
 
     def _resend_kept(self) -> None:
-        """On reconnect: first sent first, as many as the new window holds.
+        """On reconnect: first sent first, as many as the new window holds; FC-38: a pass at a time, within the rate.
 
         Corner: what is too large for the client now is let go of as if it were completed [MQTT-3.1.2-25].
         """
-        while self._kept() and self._room_to_resend():
+        while self._kept() and self._room_to_resend() and self._outbox_bytes() < DRAIN_BYTES:
             inflight = self._kept()[0]
+            if not self._may_resend(inflight):
+                break
             if inflight.waits_for != "PUBCOMP" and self._too_large(inflight.message):
                 self.window.remove(inflight)
-            else:
-                self._resend(inflight)
+                continue
+            if inflight.waits_for != "PUBCOMP" and self.rate is not None:
+                self.rate.spend(self.now)
+            self._resend(inflight)
+
+    def _may_resend(self, inflight: Inflight) -> bool:
+        """FC-38: the rate counts PUBLISHes that are resent."""
+        if inflight.waits_for == "PUBCOMP" or self._too_large(inflight.message):
+            return True
+        return self.rate is None or self.rate.tokens_at(self.now) >= 1
 
     def _resend(self, inflight: Inflight) -> None:
         inflight.here = True

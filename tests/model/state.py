@@ -113,6 +113,10 @@ class State:
         """FC-1; also while what is kept from another connection exceeds a smaller window."""
         return len(self.window) >= self.window_limit
 
+    def no_slot(self) -> bool:
+        """FC-8: what is kept goes before anything new."""
+        return self.window_full() or bool(self._kept())
+
     def _kept(self) -> list[Inflight]:
         """What of the window has not been resent on this connection (FC-8)."""
         return [inflight for inflight in self.window if not inflight.here]

@@ -132,6 +132,7 @@ BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "FC-3, samples": lambda patch: patch.setattr(qos0_gate, "SENDS_PER_SAMPLE", 101),
     "FC-3, busy": lambda patch: patch.setattr(qos0_gate, "MAILBOX_BUSY_LOW", 4),
     "FC-8, timers": lambda patch: patch.setattr(Sender, "arm", _never),
+    "FC-38, rate": lambda patch: patch.setattr(Throttle, "may_resend", lambda *_: True),
     "FC-10, completed": lambda patch: patch.setattr(ByteWindow, "completed", _never),
     "FC-10, written": lambda patch: patch.setattr(Throttle, "note_written", _never),
     "FC-14, window": lambda patch: patch.setattr(Sender, "watch_window", _never),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from protocol import packet_types
 from session.limits import NEVER, Limits
 from tests.support.session.messages import resent, texts
 from tests.support.session.peer import Peer
@@ -127,3 +128,55 @@ def test_reconnect_resends_are_counted() -> None:
 
     assert (counters.uncommon.resent_publish, counters.uncommon.resent_pubrel) == (1, 1)
     assert counters.sent_qos2 == 0
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_pass_at_a_time(version: int) -> None:
+    """FC-38: what is resent goes out in passes as all else does, in order, and nothing new before its end."""
+    peer = Peer(Limits(max_inflight=20), version)
+    peer.deliver(*range(10), qos=1, size=30_000)
+    peer.disconnect()
+
+    came = resent(peer.connect(version))
+    peer.publish("new", qos=1)
+    lengths = [len(came)]
+    while peer.session.sender.kept is not None:
+        came += resent(peer.run_pass())
+        lengths.append(len(came))
+    came += resent(peer.run())
+
+    assert lengths[:3] == [3, 6, 9]  # two of them have less than 64 KiB
+    assert [kind for kind, _, _ in came] == ["dup"] * 10 + ["new"]
+    assert [packet_id for _, packet_id, _ in came] == list(range(1, 12))
+
+
+def test_within_the_rate() -> None:
+    """FC-38: `consumer_max_rate` counts a PUBLISH that is resent, and no PUBREL; what is new comes after them."""
+    peer = Peer(Limits(consumer_max_rate=10, max_inflight=20))
+    for number in range(6):
+        peer.deliver(number, qos=2)
+        peer.advance(1)
+    peer.pubrec(6)
+    peer.disconnect()
+
+    first = resent(peer.connect())
+    peer.publish("new", qos=0)
+    peer.publish("new", qos=1)
+    rest = resent([*peer.run(), *peer.advance(2)])
+
+    assert first == [("dup", 1, "0"), ("dup", 2, "1")]
+    assert rest[:4] == [("dup", 3, "2"), ("dup", 4, "3"), ("dup", 5, "4"), ("rel", 6, "")]
+    assert [kind for kind, _, _ in rest[4:]] == ["new", "new"]
+    assert peer.session.sender.kept is None
+
+
+def test_acknowledged_before_it_is_resent() -> None:
+    """FC-38: a delivery that is acknowledged while it waits to be resent is not resent."""
+    peer = Peer(Limits(max_inflight=20))
+    peer.deliver(*range(6), qos=1, size=30_000)
+    peer.disconnect()
+
+    assert len(peer.connect()) == 3
+    peer.session.sender.acknowledge(packet_types.PUBACK, 5, 0, peer.now)
+
+    assert [packet_id for _, packet_id, _ in resent(peer.run())] == [4, 6]
