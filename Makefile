@@ -184,7 +184,7 @@ $(STAMPS)/packages: pyproject.toml | $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/wheel: $(SOURCES) | $(STAMPS)/venv
-	@echo "Building Sluice (compiling takes 3 minutes of one processor, silently, once; SLUICE_COMPILE=0 leaves it out) ..."
+	@echo "Building Sluice (compiling takes 3 to 6 minutes of one processor, silently, once; SLUICE_COMPILE=0 leaves it out) ..."
 	@rm -rf $(WHEELS) build/lib* build/bdist*
 	$(PIP) wheel --quiet --no-deps --wheel-dir $(WHEELS) .
 	@touch $@
