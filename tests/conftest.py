@@ -8,6 +8,7 @@ import asyncio
 import importlib.util
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,8 @@ SPARK_SECONDS: Final = 400
 JOBS: Final = "tests/spark_jobs/"
 PAGE: Final = "tests/spark_jobs/page/"
 """Tests of the report's page, which need a browser and no Java."""
+CLIENTS: Final = "tests/clients/"
+"""Many tests that take long."""
 
 PROBE: Final = "protocol.decoder"
 """A module that is always among the compiled ones."""
@@ -69,7 +72,16 @@ def spark() -> "Iterator[SparkSession]":
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests with Spark their time."""
+    """Give the tests with Spark their time, and have first what takes long: files with few tests, for the most part.
+
+    Side by side the files are handed out in this order. What takes long at the end would be waited for by all.
+    """
+    counts = Counter(item.path for item in items)
+
+    def turn(item: pytest.Item) -> tuple[bool, bool, int]:
+        return not item.nodeid.startswith(JOBS), not item.nodeid.startswith(CLIENTS), counts[item.path]
+
+    items.sort(key=turn)
     for item in items:
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SPARK_SECONDS))

@@ -131,6 +131,8 @@ class SessionMachine(RuleBasedStateMachine):
         self.client.connect(version, receive_maximum, maximum_packet_size)
         self.window = min(self.limits.max_inflight or PACKET_IDS, receive_maximum or PACKET_IDS)
         sent = self.peer.connect(version, receive_maximum=receive_maximum, maximum_packet_size=maximum_packet_size)
+        if self.peer.session.sender.kept is not None:
+            sent += self.peer.run()  # FC-38: the connection wakes the session, which goes on in passes
         self.client.receive(sent, self.peer.now)
 
     @precondition(online)
