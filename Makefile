@@ -13,7 +13,7 @@ ARGS ?=
 PYTEST_ARGS ?=
 # With it every broker that a test starts, and every worker of pytest, would compile the sources once more.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests wait more than they compute: four side by side keep two processors busy. Those of a file share its fixtures.
+# Four side by side keep two processors busy. Tests of a file share its fixtures.
 SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 BIN := $(VENV)/bin

@@ -100,12 +100,11 @@ class Backlog:
         packet_id = kept.next(window)
         while packet_id and sender.has_room():
             inflight = window.entries[packet_id]
-            if inflight.phase == WAIT_PUBCOMP:
-                resend(packet_id, inflight, sender.outbox, sender.counters, now)
-            elif sender.outbox.too_large(inflight.publish):
+            is_publish = inflight.phase != WAIT_PUBCOMP
+            if is_publish and sender.outbox.too_large(inflight.publish):
                 window.remove(packet_id, inflight, now)  # [MQTT-3.1.2-25]: as if it had been completed
                 sender.completed(packet_id, inflight)
-            elif throttle is None or throttle.may_resend(now):
+            elif not is_publish or throttle is None or throttle.may_resend(now):
                 resend(packet_id, inflight, sender.outbox, sender.counters, now)
             else:
                 sender.arm(throttle.next_at(now))

@@ -26,6 +26,8 @@ class DiskThread:
     """
 
     def __init__(self, name: str) -> None:
+        import structlog  # slow to import, and commands that read a journal log nothing
+
         self._name = name
         self._jobs: SimpleQueue[tuple[Callable[[], Any], Callable[[Any], None]] | None] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -33,8 +35,6 @@ class DiskThread:
         self._done = 0
         self._watching = False
         self._slow = False
-        import structlog  # slow to import, and commands that read a journal log nothing
-
         self._log = structlog.get_logger("sluice")
 
     def do(self, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:

@@ -36,7 +36,7 @@ SEGMENT = 200_000
 
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory: pytest.TempPathFactory) -> Faults:
-    """A broker whose calls can fail."""
+    """Starts brokers, and lets one call to the disk fail in each."""
     try:
         return Faults(tmp_path_factory.mktemp("faults"))
     except MissingError as error:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.once
 SEED = 4
 
 
-@pytest.mark.parametrize(("number", "restarts"), [(1, 0), (4, 2)])
+@pytest.mark.parametrize(("number", "restarts"), [pytest.param(0, 0, marks=pytest.mark.slow), (1, 0), (4, 2)])
 def test_round(tmp_path: Path, number: int, restarts: int) -> None:
     """FC-1 to FC-15, FC-20 to FC-27: all rules hold on a bad network, and the counters balance."""
     plan = draw(SEED, number, sessions=40, seconds=4, rate=400)

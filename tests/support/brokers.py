@@ -94,8 +94,8 @@ def start_sluice(
 
     It runs in `folder`: which `broker` package it finds depends on what is installed and on PYTHONPATH only, as it
     does for the tests themselves. Pytest forks it from a process that has imported Sluice, unless it is to have another
-    command, or variables that count when a process begins. What is to be prepared, in Python, such as other constants
-    of a module, is a reason to fork it also elsewhere.
+    command, or variables that a process reads when it begins. With `prepare`, Python that the process runs first, it is
+    forked outside of pytest too.
     """
     file = folder / "sluice.yaml"
     file.write_text(sluice_config(listeners, sections))

@@ -61,7 +61,15 @@ def test_the_rates_are_live(browser: "Browser", broker: BrokerProcess, tcp: Addr
         assert [said for said in seen.complaints if "401" not in said] == []
 
 
-@pytest.mark.parametrize(("window", "scheme"), [(DESK, "light"), (PHONE, "dark")], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    ("window", "scheme"),
+    [
+        pytest.param(DESK, "light", id="desk-light"),
+        pytest.param(DESK, "dark", id="desk-dark", marks=pytest.mark.slow),
+        pytest.param(PHONE, "light", id="phone-light", marks=pytest.mark.slow),
+        pytest.param(PHONE, "dark", id="phone-dark"),
+    ],
+)
 def test_it_fits(
     browser: "Browser", broker: BrokerProcess, tcp: Address, tmp_path: Path, window: Any, scheme: str
 ) -> None:
