@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from protocol.packet import Packet
+from tests.conftest import EXAMPLES
 from tests.fuzz import brokers, mutation, packets
 from tests.fuzz.blind import reduce
 from tests.fuzz.machine import Machine
@@ -108,5 +109,5 @@ class Clients(RuleBasedStateMachine):
 def test_clients_may_do_anything() -> None:
     """Only MQTTError is raised, refusals have reasons, nothing is left over, and the counters balance."""
     phases = [Phase.explicit, Phase.reuse, Phase.generate]
-    chosen = settings(max_examples=40, stateful_step_count=30, deadline=None, phases=phases)
+    chosen = settings(max_examples=2 * EXAMPLES, stateful_step_count=30, deadline=None, phases=phases)
     run_state_machine_as_test(Clients, settings=chosen)

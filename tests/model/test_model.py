@@ -26,6 +26,7 @@ from session.shared_queue import SharedQueue
 from session.stopwatch import Stopwatch
 from session.throttle import Throttle
 from session.window import Window
+from tests.conftest import EXAMPLES
 from tests.model.broken import GROUPS, MODELS
 from tests.model.drive import Disagreement, drive, drive_groups, drive_kept, drive_kept_groups
 from tests.model.group import Group
@@ -71,7 +72,7 @@ def test_hypothesis_finds_nothing() -> None:
     run_state_machine_as_test(
         ModelMachine,
         settings=settings(
-            max_examples=50,
+            max_examples=2 * EXAMPLES,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -13,6 +13,7 @@ from protocol.publish import Publish
 from session.address import Address, AddressRule, Watcher
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
 from session.priorities import Priorities
+from tests.conftest import EXAMPLES
 from tests.support.session.messages import message
 from tests.support.session.peer import Peer
 
@@ -207,5 +208,5 @@ class AddressMachine(RuleBasedStateMachine):
 def test_sizes_in_sessions() -> None:
     """FC-24: the size of an address is what the sessions hold of it, whatever they do."""
     run_state_machine_as_test(
-        AddressMachine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
+        AddressMachine, settings=settings(max_examples=2 * EXAMPLES, stateful_step_count=30, deadline=None)
     )

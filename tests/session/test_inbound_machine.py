@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from protocol import reason_codes
 from protocol.errors import MQTTError
 from session.limits import Limits
+from tests.conftest import EXAMPLES
 from tests.support.session.inbound import Answer, answers, from_client, puback, pubcomp, pubrec
 from tests.support.session.messages import SECOND
 from tests.support.session.peer import Peer
@@ -156,5 +157,5 @@ class InboundMachine(RuleBasedStateMachine):
 def test_anything_may_be_sent() -> None:
     """FC-20 to FC-22: answers, routing and counts hold whatever a client sends, over reconnects and time."""
     run_state_machine_as_test(
-        InboundMachine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
+        InboundMachine, settings=settings(max_examples=2 * EXAMPLES, stateful_step_count=30, deadline=None)
     )

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from session.limits import Limits
+from tests.conftest import EXAMPLES
 from tests.support.session.messages import SECOND
 from tests.support.session.pacing import PATIENCE, Scene, dropped
 from tests.support.session.peer import Peer
@@ -131,7 +132,7 @@ class Watched:
         assert max(self.paced) <= patience + (self.scene.now - self.began) / 20
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=2 * EXAMPLES, deadline=None)
 @given(STEPS, st.sampled_from([0.0, 0.05, 0.1]), st.sampled_from([PATIENCE, SECOND // 2]))
 def test_bounds(steps: list[tuple[str, int]], late: float, patience: int) -> None:
     """FC-16: after any steps no publisher has been paced beyond its patience, or for queues that drain nothing."""

@@ -21,6 +21,7 @@ from protocol.properties import Properties
 from protocol.publish import Publish
 from session.limits import Limits
 from session.parked import weight
+from tests.conftest import EXAMPLES
 from tests.support.session.inbound import Answer, answers, from_client, puback, pubcomp, pubrec
 from tests.support.session.peer import Peer
 
@@ -201,7 +202,7 @@ class ParkingMachine(RuleBasedStateMachine):
 def test_anything_may_wait() -> None:
     """FC-20 to FC-25: answers and credit hold whatever waits, is sent again, routed or given up, over reconnects."""
     run_state_machine_as_test(
-        ParkingMachine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
+        ParkingMachine, settings=settings(max_examples=2 * EXAMPLES, stateful_step_count=30, deadline=None)
     )
 
 

@@ -18,6 +18,7 @@ from protocol import packet_types
 from protocol.errors import ProtocolError
 from protocol.packet import Packet
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, PACKET_IDS, Limits
+from tests.conftest import EXAMPLES
 from tests.support.session.books import Books
 from tests.support.session.client import FAILED, Client
 from tests.support.session.messages import SECOND, message, text_of
@@ -277,7 +278,7 @@ def test_anything_may_happen() -> None:
     run_state_machine_as_test(
         SessionMachine,
         settings=settings(
-            max_examples=80,
+            max_examples=2 * EXAMPLES,
             stateful_step_count=50,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -16,6 +16,7 @@ from hypothesis.stateful import (
 
 from protocol.packet import Packet
 from session.limits import Limits
+from tests.conftest import EXAMPLES
 from tests.support.session.messages import publishes, text_of
 from tests.support.session.peer import Peer
 from tests.support.session.sharing import Group
@@ -150,4 +151,6 @@ class GroupMachine(RuleBasedStateMachine):
 @pytest.mark.timeout(600)  # a failure takes its time to be made small
 def test_anything_may_happen_to_a_group() -> None:
     """FC-13: after any steps the group's counters reconcile, and no member could take what waits."""
-    run_state_machine_as_test(GroupMachine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(
+        GroupMachine, settings=settings(max_examples=2 * EXAMPLES, stateful_step_count=40, deadline=None)
+    )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from broker.connection.connection import Connection
+from tests.conftest import EXAMPLES
 from tests.support.broker.full import LIMIT, SIZE, address, local_broker, number_of
 from tests.support.broker.local import LocalBroker
 from tests.support.broker.producing import Publishing, Subscribing
@@ -153,5 +154,5 @@ class AddressesMachine(RuleBasedStateMachine):
 def test_anything() -> None:
     """FC-9, FC-24 to FC-26: acknowledged messages arrive in order, at QoS 2 once, and addresses end empty."""
     run_state_machine_as_test(
-        AddressesMachine, settings=settings(max_examples=40, stateful_step_count=40, deadline=None)
+        AddressesMachine, settings=settings(max_examples=2 * EXAMPLES, stateful_step_count=40, deadline=None)
     )
