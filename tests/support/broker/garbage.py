@@ -11,7 +11,7 @@ from tests.support.waiting import wait_until
 OFTEN = 10
 _MARK = '{"garbage"'
 PREPARE = """
-import collections, gc, json, os, signal
+import collections, gc, json, os, signal, sys
 
 def types():
     kinds = collections.Counter(type(each) for each in gc.get_objects())
@@ -19,9 +19,14 @@ def types():
     return collections.Counter({f"{kind.__module__}.{kind.__qualname__}": count for kind, count in kinds.items()})
 
 def search(*_):
+    # Another thread, such as the one that looks at certificates, may free objects between the two counts.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(100)
+    types()  # a thread that waits already has its turn here
     before = types()  # not gc.garbage: it lacks what is freed when the collector closes a generator
     gc.collect()
     found = before - types()
+    sys.setswitchinterval(interval)
     os.write(2, f"\\n{json.dumps({'garbage': found})}\\n".encode())  # the signal may come while a line is printed
 
 gc.disable()
