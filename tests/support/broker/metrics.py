@@ -16,8 +16,9 @@ DROP_REASONS = ("queue_full", "expired", "too_large", "session_ended", "not_perm
 
 
 def metrics_files(directory: Path) -> list[Path]:
-    """The files that Spark would read."""
-    return sorted(path for path in directory.rglob("*.parquet") if not path.name.startswith(("_", ".")))
+    """The files that Spark would read: nothing below `_pending`, where a folder is named like the file it becomes."""
+    found = ((path, path.relative_to(directory).parts) for path in directory.rglob("*.parquet"))
+    return sorted(path for path, parts in found if not any(part.startswith(("_", ".")) for part in parts))
 
 
 def read_rows(directory: Path) -> list[Row]:
