@@ -29,7 +29,7 @@ from broker.quotas.retained_guard import RetainedGuard
 from broker.routing.messages import Messages
 from broker.routing.retained import Retained
 from broker.routing.router import Router
-from broker.routing.shared_queues import GroupsHost, SharedQueues
+from broker.routing.shared_queues import AgeTimer, GroupsHost, SharedQueues
 from broker.runtime.clock import monotonic_us
 from broker.runtime.scheduler import RunQueue
 from broker.runtime.timers import Wheel
@@ -156,6 +156,8 @@ class Broker:
             authorizer=authorizer,
             wheel=self.wheel,
         )
+        if settings.limits.max_mqueue_age:
+            AgeTimer(router.shared, self.wheel, settings.limits.max_mqueue_age).start(self.wheel.now)
         if authorizer is not None:
             authorizer.on_changed = router.forget_topics
         return router

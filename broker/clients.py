@@ -19,6 +19,7 @@ from broker.telemetry.slices import STEP, Slices
 from protocol import properties as props
 from protocol.disconnect import Disconnect
 from protocol.errors import ProtocolError
+from session.flows import FIFO, flow_of
 from session.host import Host
 from session.limits import Limits
 from session.outbound import Outbound
@@ -105,6 +106,13 @@ class Client:
         self.expires_at = 0
         self.expiry_interval = expiry_interval
         self.bridge = bridge
+        self.note_flow()
+
+    def note_flow(self) -> None:
+        """FC-33: whose the messages are that it publishes from now on."""
+        user = "" if self.identity is None else self.identity.user
+        session = self.session
+        session.flow = 0 if session.limits.fairness == FIFO else flow_of(session.client_id, user)
 
     def note_disconnect(self, reason: int, now: int) -> None:
         """Its connection has ended."""

@@ -8,9 +8,10 @@ from typing import Final, final
 import structlog
 
 from broker.broker import Broker
-from broker.recovery import needs_topics, restore
+from broker.recovery import restore
 from broker.storage.compaction import Compaction
 from broker.storage.journal import Journal
+from broker.storage.lane_rule import LaneRule
 from broker.storage.records import DamagedError
 from broker.storage.storage import Storage
 from config.models import Config
@@ -66,7 +67,8 @@ class Persistence:
         """Restore what the journal holds. Raises StorageError if it is damaged."""
         gc.disable()  # what is read stays: to search it for garbage takes longer than to read it
         try:
-            restore(broker, self.journal, self._storage.read(needs_topics(broker)))
+            self.journal.lanes = LaneRule(broker.settings.limits.priorities, broker.settings.limits.fairness)
+            restore(broker, self.journal, self._storage.read(broker.router.addresses.limits_topics()))
         except DamagedError as error:
             raise self._storage.damaged(error) from error
         finally:

@@ -47,11 +47,6 @@ def restore(broker: Broker, journal: Journal, saved: Saved) -> None:
     recovery.schedule(queues)
 
 
-def needs_topics(broker: Broker) -> bool:
-    """Whether the topics of what waits have to be known: for their addresses (FC-24) or weights (FC-12)."""
-    return broker.router.addresses.limits_topics() or broker.settings.limits.priorities is not None
-
-
 @final
 class _Recovery:
     def __init__(self, broker: Broker, journal: Journal) -> None:
@@ -64,7 +59,7 @@ class _Recovery:
         """What was in windows and came from groups, with their numbers."""
         self._now = monotonic_us()
         self._absent = AbsentWills(broker.sessions, self._restore_client)
-        self._restorer = Restorer(broker.router.address, broker.settings.limits.priorities, self._now)
+        self._restorer = Restorer(broker.router.address, journal.lanes, self._now)
 
     def restore_retained(self, retained: SavedRetained) -> None:
         publish, saved, place = retained.publish, retained.saved, retained.place
@@ -116,6 +111,7 @@ class _Recovery:
         client.bridge = level & BRIDGE != 0
         client.session.version = level & ~BRIDGE
         self._restore_rights(client, owner)
+        client.note_flow()
         if self._broker.quotas.active:
             self._broker.quotas.join(client)  # FC-31
 

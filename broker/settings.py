@@ -9,8 +9,11 @@ from config.address_settings import AddressSettings
 from config.models import Config
 from config.session import Session as SessionSettings
 from session.address import AddressRule
+from session.flows import FIFO, PUBLISHER, USER
 from session.limits import NEVER, Limits
 from session.priorities import Priorities
+
+_FAIRNESS: Final = {"fifo": FIFO, "publisher": PUBLISHER, "user": USER}
 
 
 @final
@@ -90,6 +93,8 @@ def _limits(config: Config, gate: bool) -> dict[str, Any]:
         "max_topic_alias_out": config.mqtt.max_topic_alias_out,
         "consumer_window_size": own.consumer_window_size,
         "consumer_max_rate": own.consumer_max_rate,
+        "max_mqueue_age": microseconds(own.max_mqueue_age),
+        "fairness": _FAIRNESS[own.mqueue_fairness],
         "priorities": Priorities(weights) if weights else None,
         "slow_threshold": _slow_threshold(own),
         "slow_check_period": microseconds(slow.check_period),

@@ -48,6 +48,7 @@ class Wills:
         """
         session = client.session
         publish.received_at = now
+        publish.flow = session.flow
         if publish.properties is not None:
             read_expiry(publish, publish.properties, now)
         try:

@@ -1,5 +1,6 @@
 """The section `session`: flow control of each session. FLOW-CONTROL.md has the rules."""
 
+from math import inf
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -85,6 +86,10 @@ class Session(Model):
     """FC-5: which delivery is dropped when the mqueue overflows."""
     mqueue_store_qos0: bool = True
     """FC-7: whether sessions that are offline queue QoS 0."""
+    max_mqueue_age: Duration = Field(default=inf, gt=0)
+    """FC-36: seconds that a delivery may wait in an mqueue. math.inf = any time."""
+    mqueue_fairness: Literal["fifo", "publisher", "user"] = "fifo"
+    """FC-33: between whom the mqueue is fair; fifo = first in, first out."""
     mqueue_priorities: list[Priority] = Field(default_factory=list)
     """FC-12: weights of topics in the mqueue; empty = first in, first out."""
     retry_interval: Duration = Field(default=30.0, gt=0)

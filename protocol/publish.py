@@ -35,8 +35,8 @@ class Publish(Packet):
     """An application message.
 
     `topic` is UTF-8 as on the wire and `size` is the length of the payload. Before it calls `at`, the broker sets
-    `received_at` and `expires_at` (microseconds of a monotonic clock, 0 = unset, never) and `holder`, the object that
-    counts the places which hold the message's deliveries.
+    `received_at` and `expires_at` (microseconds of a monotonic clock, 0 = unset, never), `holder`, the object that
+    counts the places which hold the message's deliveries, and `flow`, a number for who has published it (0 = unset).
 
     The outgoing forms have this object's QoS and RETAIN, DUP clear, no topic alias and the subscription
     identifiers in `identifiers` (encoded properties, for one subscriber; empty = none). `frame4` and `frame5`
@@ -50,6 +50,7 @@ class Publish(Packet):
         "_wire",
         "dup",
         "expires_at",
+        "flow",
         "frame4",
         "frame5",
         "holder",
@@ -95,6 +96,7 @@ class Publish(Packet):
         self.size: i64 = len(payload)
         self.received_at: i64 = 0
         self.expires_at: i64 = 0
+        self.flow: i64 = 0
         self.holder: object | None = None
         self.identifiers: bytes = b""
         self.frame4: bytes | None = None
@@ -168,6 +170,7 @@ class Publish(Packet):
         own.size = self.size
         own.received_at = self.received_at
         own.expires_at = self.expires_at
+        own.flow = self.flow
         own.holder = self.holder
         own.identifiers = identifiers
         own.frame4 = self.frame4
@@ -210,6 +213,7 @@ class Publish(Packet):
         variant.size = self.size
         variant.received_at = self.received_at
         variant.expires_at = self.expires_at
+        variant.flow = self.flow
         variant.holder = self.holder
         # What follows the packet identifier is the same at every QoS; at QoS 0 build5 begins with it too.
         variant.rest4 = self.rest4

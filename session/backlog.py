@@ -9,12 +9,13 @@ from mypy_extensions import i64
 
 from protocol.publish import Publish
 from session import qos0_gate
+from session.flows import FIFO
 from session.journal import QueueJournal
 from session.mailbox import Mailbox
 from session.mqueue import NEAR, MQueue, never_fits
-from session.overflow import drop_arrival, drop_expired, make_room
+from session.new_mqueue import new_mqueue
+from session.overflow import drop_arrival, drop_expired, has_aged, has_expired, looks_every, make_room
 from session.pacing import Pacing, has_relief
-from session.priority_mqueue import new_mqueue
 from session.resending import KeptWindow, resend
 from session.sender import DRAIN_BYTES, Sender
 from session.source import Consumer, PendingSources, Source
@@ -65,6 +66,16 @@ class Backlog:
         mqueue = self.mqueue
         while mqueue is not None and mqueue.length:
             self._sender.counters.count_drop("session_ended", mqueue.drop_head())
+
+    def drop_aged(self, now: int) -> int:
+        """FC-36: drop what has waited too long; returns when to look again, 0 = nothing waits."""
+        mqueue = self.mqueue
+        age = self._sender.limits.max_mqueue_age
+        if not age or mqueue is None:
+            return 0
+        for qos in mqueue.drop_aged(now - age):
+            self._sender.counters.count_drop("aged", qos)
+        return now + looks_every(age) if mqueue.length else 0
 
     # -- sending what waits (FC-4)
 
@@ -146,10 +157,12 @@ class Backlog:
         publish = mqueue.head()
         if not sender.may_send(publish, now):
             return False
-        if mqueue.permits is None or mqueue.permits(publish):
-            sender.send(publish, now)
-        else:
+        if mqueue.permits is not None and not mqueue.permits(publish):
             sender.counters.count_drop("not_permitted", publish.qos)
+        elif sender.limits.max_mqueue_age and has_aged(publish, now, sender.limits) and not has_expired(publish, now):
+            sender.counters.count_drop("aged", publish.qos)
+        else:
+            sender.send(publish, now)
         mqueue.pop()
         if sender.watch is not None:
             sender.watch.drained += 1
@@ -193,7 +206,9 @@ class Backlog:
             if mqueue.length == 0 and not mqueue.fits(publish, limits) and sender.may_send(publish, now):
                 sender.send(publish, now)  # FC-6: too large for the queue, but it can be sent
                 return
-            if not make_room(mqueue, publish, limits, sender.counters, sender.host, now, "mqueue_full"):
+            if not self._waits_beyond(mqueue, publish, now) and not make_room(
+                mqueue, publish, limits, sender.counters, sender.host, now, "mqueue_full"
+            ):
                 return
         if journal is not None and mqueue.tail is None:
             if journal.evicts(mqueue.length, mqueue.bytes):
@@ -205,6 +220,15 @@ class Backlog:
         if waited == 0:
             self.since = now
             sender.watch_backlog(now)
+            if limits.max_mqueue_age:
+                sender.arm(now + looks_every(limits.max_mqueue_age))
+
+    def _has_room(self, publish: Publish) -> bool:
+        """While publishers are paced: whether there is room for a delivery whose publisher is not."""
+        limits = self._sender.limits
+        if limits.fairness == FIFO:
+            return self._mailbox.has_room(publish, limits)
+        return self.mqueue is None or self.mqueue.fits(publish, limits, 2)
 
     def _on_read(self) -> None:
         """FC-30: the head of the mqueue is in memory again."""
@@ -219,13 +243,30 @@ class Backlog:
         limits = sender.limits
         if mqueue is None or mqueue.fits(publish, limits) or not limits.overflow_patience:
             return False
+        if limits.fairness != FIFO:
+            return False  # FC-33: a quiet publisher does not wait behind a loud one in the mailbox
         if self._head_may_go(mqueue, now) or never_fits(publish, limits):
             return False  # sending makes room, or nothing can
         if drop_expired(mqueue, publish, limits, sender.counters, now):
             return False
+        return self._begin_pacing(now)
+
+    def _waits_beyond(self, mqueue: MQueue, publish: Publish, now: int) -> bool:
+        """FC-33: whether a delivery joins a full mqueue all the same: while publishers are paced for a fair one."""
+        sender = self._sender
+        limits = sender.limits
+        if limits.fairness == FIFO or not limits.overflow_patience or not sender.connected:
+            return False
+        if never_fits(publish, limits) or drop_expired(mqueue, publish, limits, sender.counters, now):
+            return False
+        return self._begin_pacing(now)
+
+    def _begin_pacing(self, now: int) -> bool:
+        """The mqueue is full: pace the publishers of what comes; returns whether there is patience for that."""
+        sender = self._sender
         pacing = sender.pacing
         if pacing is None:
-            pacing = sender.pacing = Pacing(limits.overflow_patience, now)
+            pacing = sender.pacing = Pacing(sender.limits.overflow_patience, now)
         paced = pacing.begin(sender.host, now)
         if paced and not self.paced:
             sender.host.read_acknowledgements()
@@ -241,7 +282,7 @@ class Backlog:
         if has_relief(mqueue, waiting, sender.limits):
             pacing.end(now)
         self.paced = pacing.active
-        if waiting == 0 or not self.paced:
+        if waiting == 0 or not self.paced or sender.limits.fairness != FIFO:
             return waiting > 0
         publish = self._mailbox.first()
         if mqueue.fits(publish, sender.limits):
@@ -252,15 +293,17 @@ class Backlog:
         """A delivery is offered while publishers are paced: pace its publisher too, or drop the delivery.
 
         Returns False if it was dropped. A delivery whose publisher cannot be paced, such as a will, is accepted while
-        the mailbox has room.
+        there is room. A publisher below its share is not paced (FC-33).
         """
         sender = self._sender
         pacing = sender.pacing
         assert pacing is not None  # `paced` implies it
+        if self.mqueue is not None and not self.mqueue.exceeds_share(publish, sender.limits):
+            return True  # FC-33
         if publisher is not None and publisher.pace(pacing, now):
             return True
         self.paced = pacing.active
-        if not self.paced or self._mailbox.has_room(publish, sender.limits):
+        if not self.paced or self._has_room(publish):
             return True
         sender.counters.count_offered(publish.qos)
         if self.mqueue is not None:

@@ -14,7 +14,7 @@ from session.mqueue import MQueue
 from session.uncommon_counts import NOTHING, UncommonCounts
 from session.window import Window
 
-DROP_REASONS: Final = ("queue_full", "expired", "offline_qos0", "session_ended", "too_large", "not_permitted")
+DROP_REASONS: Final = ("queue_full", "expired", "offline_qos0", "session_ended", "too_large", "not_permitted", "aged")
 
 _DROP_COLUMNS: Final = {reason: [f"dropped_{reason}_qos{qos}" for qos in range(3)] for reason in DROP_REASONS}
 

@@ -40,15 +40,15 @@ class QueueJournal:
         """FC-30: whether a delivery joins the queue on disk only, which has so many deliveries and payload bytes."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def tail(self, on_read: Callable[[list[Publish]], None], weight: int) -> Tail:
-        """FC-30: the end of the queue, on disk only; `on_read` gets what has been read back, in order.
+    def tail(self, on_read: Callable[[list[Publish]], None], lane: int) -> Tail:
+        """FC-30: the end of a lane, on disk only; `on_read` gets what has been read back, in order.
 
-        `weight`: of the topics of its deliveries (FC-12), 0 = the queue has no weights.
+        `lane`: its number, 0 = the queue has no lanes.
         """
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def weights(self) -> list[int]:
-        """FC-30: the weights of which something is on disk only."""
+    def lanes(self) -> list[int]:
+        """FC-30: the numbers of the lanes of which something is on disk only."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def write_state(self) -> int:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Final, final
 
+from session.flows import FIFO
+
 if TYPE_CHECKING:
     from session.priorities import Priorities
 
@@ -48,6 +50,8 @@ class Limits:
         stalled_window: int = 60_000_000,
         overflow_patience: int = 5_000_000,
         gate: bool = True,
+        fairness: int = FIFO,
+        max_mqueue_age: int = NEVER,
     ) -> None:
         self.max_inflight = max_inflight
         self.max_mqueue_len = max_mqueue_len
@@ -67,6 +71,8 @@ class Limits:
         self.consumer_max_rate = consumer_max_rate
         self.priorities = priorities
         """FC-12; None = one queue, first in, first out."""
+        self.fairness = fairness
+        """FC-33: between whom the mqueue is fair, as session/flows.py has it."""
         self.slow_threshold = slow_threshold
         """FC-14: messages a second; 0 = off."""
         self.slow_check_period = slow_check_period
@@ -76,6 +82,10 @@ class Limits:
         """FC-16, in microseconds. Here 0 means off."""
         self.gate = gate
         """False switches FC-3 off, as the baseline of the experiment. No configuration sets it."""
+
+
+        self.max_mqueue_age = max_mqueue_age
+        """FC-36."""
 
     def window(self, receive_maximum: int) -> int:
         """FC-1: W for a client whose Receive Maximum is `receive_maximum` (0 = it stated none, or speaks 3.1.1)."""

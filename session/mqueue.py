@@ -1,8 +1,13 @@
-"""The mqueue: one session's bounded queue of deliveries that may not be sent now (FC-4, FC-5)."""
+"""The mqueue: one session's bounded queue of deliveries that may not be sent now (FC-4, FC-5).
+
+The queues of topics with weights (FC-12) and of flows (FC-33) consist of lanes: session/lanes.py.
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Final, cast
+
+from mypy_extensions import i64
 
 from protocol.publish import Publish
 from session.fifo import Fifo
@@ -22,9 +27,9 @@ NEAR: Final = 32
 class MQueue:
     """First in, first out, bounded by length and bytes. `victim` picks what an overflow drops; the caller counts it."""
 
-    def __init__(self, weight: int = 0) -> None:
-        """`weight`: of the topics of its deliveries (FC-12); 0 = it has topics of any weight."""
-        self.weight = weight
+    def __init__(self, number: int = 0) -> None:
+        """`number`: of the lane (`flows.lane_number`); 0 = it is the only one."""
+        self.number = number
         self.deliveries = Fifo()
         self.tail: Tail | None = None
         """FC-30: what comes after these deliveries and is on disk only; None = nothing."""
@@ -60,7 +65,7 @@ class MQueue:
         if tail is None:
             self.deliveries.then.append(publish)
         elif tail.append(publish):
-            self._count_joined(publish.qos, publish.size)  # no place in memory has it any more
+            self._count(publish.qos, publish.size, 1)  # no place in memory has it any more
             return
         else:
             tail.behind.append(publish)
@@ -73,21 +78,21 @@ class MQueue:
         `on_read` is called when some of it has been read back.
         """
         self._on_read = on_read
-        self.tail = journal.tail(self._have_read, self.weight)
+        self.tail = journal.tail(self._have_read, self.number)
 
     def restore(self, journal: QueueJournal, on_read: Callable[[], None]) -> None:
         """FC-27: what waited before the process began, all of it on disk."""
         self._on_read = on_read
-        tail = self.tail = journal.tail(self._have_read, self.weight)
+        tail = self.tail = journal.tail(self._have_read, self.number)
         self.waiting_qos1, self.waiting_qos2, self.bytes = tail.totals()
         self.length = self.waiting_qos1 + self.waiting_qos2
         self._end_tail(tail)
         tail.read_at_start()
 
-    def read_ahead(self) -> None:
-        """FC-30: have more read back before they are needed."""
-        if self.tail is not None and len(self.deliveries) < READ_AHEAD:
-            self.tail.read()
+    def read_ahead(self, least: int = READ_AHEAD) -> None:
+        """FC-30: have more read back while fewer than this many are in memory."""
+        if self.tail is not None and len(self.deliveries) < least:
+            self.tail.read(2 * least)
 
     def _have_read(self, deliveries: list[Publish]) -> None:
         """FC-30: these have been read back."""
@@ -103,6 +108,7 @@ class MQueue:
         """What is behind the tail follows what is in memory, once nothing is left of the tail."""
         if tail.length() == 0:
             self.tail = None
+            tail.over = True
             self.deliveries.extend(tail.behind)
 
     def is_blocking(self) -> bool:
@@ -136,31 +142,29 @@ class MQueue:
             self._first_qos0 -= 1
         return publish
 
-    def fits(self, publish: Publish, limits: Limits) -> bool:
-        """Whether `publish` can join without exceeding a limit (FC-5)."""
-        if limits.max_mqueue_len and self.length >= limits.max_mqueue_len:
+    def fits(self, publish: Publish, limits: Limits, times: i64 = 1) -> bool:
+        """Whether `publish` can join without exceeding so many times a limit (FC-5)."""
+        if limits.max_mqueue_len and self.length >= limits.max_mqueue_len * times:
             return False
-        return not limits.max_mqueue_bytes or self.bytes + publish.size <= limits.max_mqueue_bytes
+        return not limits.max_mqueue_bytes or self.bytes + publish.size <= limits.max_mqueue_bytes * times
+
+    def exceeds_share(self, publish: Publish, limits: Limits) -> bool:
+        """FC-16: whether the publisher of a new delivery is paced if the queue overflows."""
+        return True
 
     def drop_for(self, arrival: Publish, limits: Limits) -> int:
         """Drop what FC-5's policy drops for `arrival`, or not let it join; returns the QoS of what is dropped."""
-        if self.tail is None or not self._drops_head(arrival, limits):
+        if self.tail is None or not drops_head(self, arrival, limits):
             return self.victim(arrival, limits).qos
         return self.drop_head()
 
     def victim(self, arrival: Publish, limits: Limits) -> Publish:
         """Remove and return what FC-5's policy drops for `arrival`; this may be the arrival itself."""
-        if self._drops_head(arrival, limits):
+        if drops_head(self, arrival, limits):
             return self.pop()
         if limits.mqueue_overflow != DROP_OLDEST_QOS0 or not self.waiting_qos0 or never_fits(arrival, limits):
             return arrival
         return self._pop_oldest_qos0()
-
-    def _drops_head(self, arrival: Publish, limits: Limits) -> bool:
-        policy = limits.mqueue_overflow
-        if policy in (DROP_NEWEST, DROP_ARRIVAL) or not self.length or never_fits(arrival, limits):
-            return False
-        return policy != DROP_OLDEST_QOS0 or (self.waiting_qos0 == 0 and arrival.qos > 0)
 
     def drop_head(self) -> int:
         """Remove the head, in memory or not, and return its QoS. Raises IndexError if there is none."""
@@ -168,9 +172,21 @@ class MQueue:
         if tail is None or len(self.deliveries) > 0:
             return self.pop().qos
         qos, size = tail.drop()
-        self._count_left(qos, size)
+        self._count(qos, size, -1)
         self._end_tail(tail)
         return qos
+
+    def drop_aged(self, before: int) -> list[int]:
+        """FC-36: drop what waits since before this time, from the head on; returns the QoS of each."""
+        dropped: list[int] = []
+        while self.length:
+            tail = self.tail
+            in_memory = tail is None or len(self.deliveries) > 0
+            since = self.head().received_at if in_memory else cast("Tail", tail).first()[1]
+            if since >= before:
+                break
+            dropped.append(self.drop_head())
+        return dropped
 
     def _pop_oldest_qos0(self) -> Publish:
         deliveries = self.deliveries
@@ -186,36 +202,35 @@ class MQueue:
         return publish
 
     def _joined(self, publish: Publish) -> None:
-        self._count_joined(publish.qos, publish.size)
+        self._count(publish.qos, publish.size, 1)
         if publish.holder is not None:
             hold(publish)  # FC-24
 
     def _left(self, publish: Publish) -> None:
-        self._count_left(publish.qos, publish.size)
+        self._count(publish.qos, publish.size, -1)
         if publish.holder is not None:
             release(publish)
 
-    def _count_joined(self, qos: int, size: int) -> None:
-        self.length += 1
-        self.bytes += size
+    def _count(self, qos: int, size: int, step: i64) -> None:
+        """A delivery has joined, with a `step` of 1, or left, with -1."""
+        self.length += step
+        self.bytes += step * size
         if qos == 0:
-            self.waiting_qos0 += 1
+            self.waiting_qos0 += step
         elif qos == 1:
-            self.waiting_qos1 += 1
+            self.waiting_qos1 += step
         else:
-            self.waiting_qos2 += 1
-
-    def _count_left(self, qos: int, size: int) -> None:
-        self.length -= 1
-        self.bytes -= size
-        if qos == 0:
-            self.waiting_qos0 -= 1
-        elif qos == 1:
-            self.waiting_qos1 -= 1
-        else:
-            self.waiting_qos2 -= 1
+            self.waiting_qos2 += step
 
 
 def never_fits(publish: Publish, limits: Limits) -> bool:
     """Whether `publish` does not even fit into an empty queue."""
     return 0 < limits.max_mqueue_bytes < publish.size
+
+
+def drops_head(mqueue: MQueue, arrival: Publish, limits: Limits) -> bool:
+    """Whether a full queue drops its head for `arrival` (FC-5)."""
+    policy = limits.mqueue_overflow
+    if policy in (DROP_NEWEST, DROP_ARRIVAL) or not mqueue.length or never_fits(arrival, limits):
+        return False
+    return policy != DROP_OLDEST_QOS0 or (mqueue.waiting_qos0 == 0 and arrival.qos > 0)

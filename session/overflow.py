@@ -1,10 +1,28 @@
 """FC-5: makes room in a full queue, and counts and reports what is dropped. `MQueue.victim` picks it."""
 
+from typing import Final
+
 from protocol.publish import Publish
 from session.counters import Counters
 from session.host import Host
 from session.limits import Limits
 from session.mqueue import MQueue
+
+LOOKS: Final = 8
+"""FC-36: what has waited too long is looked for so many times within the time that it may wait."""
+SHORTEST_LOOK: Final = 1_000_000
+LONGEST_LOOK: Final = 60_000_000
+"""Microseconds between two looks, at least and at most."""
+
+
+def looks_every(age: int) -> int:
+    """FC-36: microseconds between two looks for what has waited longer than `age`."""
+    return min(max(age // LOOKS, SHORTEST_LOOK), LONGEST_LOOK)
+
+
+def has_aged(publish: Publish, now: int, limits: Limits) -> bool:
+    """FC-36: whether a delivery has waited too long."""
+    return 0 < limits.max_mqueue_age < now - publish.received_at
 
 
 def has_expired(publish: Publish, now: int) -> bool:
@@ -12,12 +30,20 @@ def has_expired(publish: Publish, now: int) -> bool:
     return publish.expires_at != 0 and now >= publish.expires_at
 
 
-def drop_expired(mqueue: MQueue, arrival: Publish, limits: Limits, counters: Counters, now: int) -> bool:
-    """Drop expired deliveries at the head until `arrival` fits; returns whether it does."""
-    while not mqueue.fits(arrival, limits):
-        if not mqueue.is_ready() or not has_expired(mqueue.head(), now):
+def drop_expired(
+    mqueue: MQueue, arrival: Publish, limits: Limits, counters: Counters, now: int, times: int = 1
+) -> bool:
+    """Drop what has expired or aged (FC-36) at the head until `arrival` fits, as `MQueue.fits`; returns whether."""
+    while not mqueue.fits(arrival, limits, times):
+        if not mqueue.is_ready():
             return False
-        counters.count_drop("expired", mqueue.pop().qos)
+        head = mqueue.head()
+        if has_expired(head, now):
+            counters.count_drop("expired", mqueue.pop().qos)
+        elif has_aged(head, now, limits):
+            counters.count_drop("aged", mqueue.pop().qos)
+        else:
+            return False
     return True
 
 
@@ -48,13 +74,15 @@ def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to th
     now: int,
     event: str,
     group: str = "",
+    times: int = 1,
 ) -> bool:
     """Drop what has to be dropped, and count it; returns whether `arrival` may join.
 
     The caller has sent what could be sent (FC-6); what is inflight is not in the queue, so it is never dropped (FC-15).
-    The host reports the `event` once per episode, which the caller ends; `group` is the name of a shared queue.
+    The host reports the `event` once per episode, which the caller ends; `group` is the name of a shared queue. While
+    publishers are paced, the limits are so many `times` as high.
     """
-    while not drop_expired(mqueue, arrival, limits, counters, now):  # FC-5: expired deliveries first
+    while not drop_expired(mqueue, arrival, limits, counters, now, times):  # FC-5: expired deliveries first
         _begin_episode(mqueue, arrival, limits, host, event, group)
         waiting = mqueue.length
         counters.count_drop("queue_full", mqueue.drop_for(arrival, limits))

@@ -2,6 +2,8 @@
 
 from typing import final
 
+from mypy_extensions import i64
+
 from protocol.subscribe import Subscription
 from session.aliases import Aliases
 from session.counters import Counters, Gauges, SessionTotals
@@ -12,6 +14,7 @@ from session.journal import QueueJournal, ReceivedJournal
 from session.limits import Limits
 from session.outbound import Outbound
 from session.outbox import Outbox
+from session.overflow import looks_every
 from session.stopwatch import Stopwatch
 from session.watch import earlier
 from session.window import Restored
@@ -38,6 +41,8 @@ class Session:
         self.subscriptions: dict[str, Subscription] | None = None
         """By topic filter; None until the first."""
         self.version = 4
+        self.flow: i64 = 0
+        """FC-33: whose its client's PUBLISHes are, for queues that are fair between flows; 0 = none is."""
         self.listener = ""
         self.refused_until = 0
         """The time until which refused PUBLISHes and SUBSCRIBEs belong to an episode that is already logged."""
@@ -59,6 +64,8 @@ class Session:
         outbound = self.outbound
         outbound.sender.restore(inflight, now)
         outbound.begin_backlog().restore(queue)
+        if outbound.backlog is not None and outbound.backlog.queued() and self.limits.max_mqueue_age:
+            self.sender.arm(now + looks_every(self.limits.max_mqueue_age))
         self.inbound.restore(packet_ids, now)
 
     def connect(
@@ -174,6 +181,8 @@ class Session:
         mqueue = outbound.mqueue
         publisher = outbound.publisher
         at = sender.retry(now)
+        if outbound.backlog is not None:
+            at = earlier(at, outbound.backlog.drop_aged(now))
         at = earlier(at, sender.check(mqueue.length if mqueue is not None else 0, now))
         if publisher is not None:
             at = earlier(at, publisher.check(now))

@@ -5,15 +5,16 @@ from typing import final
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.counters import Counters
+from session.flows import FIFO
 from session.group_round_robin import Member, RoundRobin
 from session.holder import hold, release
 from session.host import Host
 from session.journal import QueueJournal
 from session.limits import Limits
 from session.mqueue import NEAR, MQueue, never_fits
-from session.overflow import drop_arrival, drop_expired, make_room
+from session.new_mqueue import new_mqueue
+from session.overflow import drop_arrival, drop_expired, has_aged, has_expired, make_room
 from session.pacing import Pacing, has_relief
-from session.priority_mqueue import new_mqueue
 from session.source import BLOCKED, DELIVERED, EMPTY, Consumer, Source
 
 
@@ -95,7 +96,7 @@ class SharedQueue(Source):
         mqueue = self.mqueue
         if mqueue is not None:
             waited = mqueue.length
-            while self._is_ready(mqueue) and consumer.has_room() and consumer.can_send(mqueue.head(), now):
+            while self._is_ready(mqueue, now) and consumer.has_room() and consumer.can_send(mqueue.head(), now):
                 self._hand_over(member, mqueue.head(), now)
                 mqueue.pop()  # FC-24: now that the member's window holds it
             if mqueue.length < waited:
@@ -131,17 +132,31 @@ class SharedQueue(Source):
     def _dispatch(self, now: int) -> None:
         """Hand over what waits while a member in the rotation can take it."""
         mqueue = self.mqueue
-        while mqueue is not None and self._is_ready(mqueue) and self._give(mqueue.head(), now):
+        while mqueue is not None and self._is_ready(mqueue, now) and self._give(mqueue.head(), now):
             mqueue.pop()
             self._note_drained(mqueue, now)
 
-    def _is_ready(self, mqueue: MQueue) -> bool:
+    def _is_ready(self, mqueue: MQueue, now: int) -> bool:
         """Whether there is a head to hand over. What is before it and may not be delivered any more is dropped."""
         while mqueue.is_ready():
-            if self._host.may_hand_over(mqueue.head()):
+            head = mqueue.head()
+            if has_aged(head, now, self._limits) and not has_expired(head, now):
+                self.counters.count_drop("aged", mqueue.drop_head())
+            elif self._host.may_hand_over(head):
                 return True
-            self.counters.count_drop("not_permitted", mqueue.drop_head())
+            else:
+                self.counters.count_drop("not_permitted", mqueue.drop_head())
         return False
+
+    def drop_aged(self, now: int) -> None:
+        """FC-36: drop what has waited too long."""
+        mqueue = self.mqueue
+        if mqueue is not None and self._limits.max_mqueue_age:
+            dropped = mqueue.drop_aged(now - self._limits.max_mqueue_age)
+            for qos in dropped:
+                self.counters.count_drop("aged", qos)
+            if dropped:
+                self._note_drained(mqueue, now)
 
     def _give(self, publish: Publish, now: int) -> bool:
         """Hand a message to the next member in the rotation that can take it; False if there is none."""
@@ -173,7 +188,9 @@ class SharedQueue(Source):
         if publish.qos == 0 and not limits.mqueue_store_qos0 and not self._anybody_online():
             self.counters.count_drop("offline_qos0", 0)  # FC-7
             return
-        while not mqueue.fits(publish, limits) and self._is_ready(mqueue) and self._give_to_busy(mqueue.head(), now):
+        while not mqueue.fits(publish, limits) and self._is_ready(mqueue, now):
+            if not self._give_to_busy(mqueue.head(), now):
+                break
             mqueue.pop()  # FC-6: nothing is dropped while it could be sent
             self._note_drained(mqueue, now)
         if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._give_to_busy(publish, now):
@@ -198,27 +215,29 @@ class SharedQueue(Source):
         """Whether a message that would overflow the queue joins it; if not, it has been dropped.
 
         A group has no mailbox: while publishers are paced, messages that still arrive join the queue, up to twice its
-        limits. Above that the new message is dropped, not an older one.
+        limits. Above that the new message is dropped, not an older one; where flows are told apart, one of the longest
+        (FC-33).
         """
         limits = self._limits
+        times = 1
         if limits.overflow_patience and not never_fits(publish, limits):
             if drop_expired(mqueue, publish, limits, self.counters, now):
                 return True
-            if self._paces(publisher, now):
-                too_many = 0 < 2 * limits.max_mqueue_len <= mqueue.length
-                if not too_many and not 0 < 2 * limits.max_mqueue_bytes < mqueue.bytes + publish.size:
-                    return True
-                drop_arrival(mqueue, publish, limits, self.counters, self._host, "shared_queue_full", self.name)
-                return False
-        return make_room(mqueue, publish, limits, self.counters, self._host, now, "shared_queue_full", self.name)
+            if self._paces(mqueue, publish, publisher, now):
+                times = 2
+                if limits.fairness == FIFO and not mqueue.fits(publish, limits, times):
+                    drop_arrival(mqueue, publish, limits, self.counters, self._host, "shared_queue_full", self.name)
+                    return False
+        return make_room(mqueue, publish, limits, self.counters, self._host, now, "shared_queue_full", self.name, times)
 
-    def _paces(self, publisher: Consumer | None, now: int) -> bool:
+    def _paces(self, mqueue: MQueue, publish: Publish, publisher: Consumer | None, now: int) -> bool:
         """Pace the publisher of a message that would overflow the queue; returns whether pacing is active."""
         pacing = self._pacing
         if publisher is not None and publisher.is_online() and self._anybody_online():
             if pacing is None:
                 pacing = self._pacing = Pacing(self._limits.overflow_patience, now)
-            if pacing.begin(self._host, now) and publisher.pace(pacing, now):
+            begun = pacing.begin(self._host, now)
+            if begun and mqueue.exceeds_share(publish, self._limits) and publisher.pace(pacing, now):
                 return True
         elif pacing is not None:
             pacing.check(now)

@@ -14,6 +14,8 @@ class Tail:
     def __init__(self) -> None:
         self.behind: deque[Publish] = deque()
         """What has joined the queue since and has to stay in memory."""
+        self.over = False
+        """Whether nothing is left of it."""
 
     def append(self, publish: Publish) -> bool:
         """Take over a delivery; False if that has to stay in memory, as QoS 0 does."""
@@ -39,8 +41,12 @@ class Tail:
         """Whether PUBLISHes wait for room in the address of one of them (FC-25)."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def read(self) -> None:
-        """Begin to read the first ones back, unless that is under way: the queue gets them when they are there."""
+    def first(self) -> tuple[int, int]:
+        """The payload bytes of the first one, and when it was received. Raises IndexError if there is none."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def read(self, most: int) -> None:
+        """Begin to read up to `most` back, unless that is under way: the queue gets them when they are there."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def read_at_start(self) -> None:

@@ -193,6 +193,7 @@ def reason(name: str) -> str:
         "expired": "message expired",
         "too_large": "larger than Maximum Packet Size",
         "offline_qos0": "offline, QoS 0 not stored",
+        "aged": "waited too long (session.max_mqueue_age)",
         "not_permitted": "no longer permitted by rules",
         "session_ended": "session ended",
     }

@@ -15,7 +15,6 @@ PACKAGES: Final = ("broker", "session", "protocol", "config")
 
 TESTED_WITH: Final = {
     "broker/broker": "by everything that starts one",
-    "broker/clients": "broker/test_sessions.py",
     "broker/totals": "broker/telemetry/test_sys_topics_sums.py",
     "broker/admin/addresses": "broker/admin/test_sessions.py",
     "broker/admin/groups": "broker/admin/test_sessions.py",
@@ -77,6 +76,7 @@ TESTED_WITH: Final = {
     "broker/storage/restorer": "broker/test_recovery.py",
     "broker/storage/owner": "broker/storage/test_records.py",
     "broker/storage/kept_address": "broker/addresses/test_pages.py",
+    "broker/storage/lane_rule": "broker/test_clients_flows.py",
     "broker/storage/message": "broker/storage/test_compaction.py",
     "broker/storage/storage": "broker/storage/test_compaction.py",
     "broker/storage/reader": "broker/storage/test_kept_queue.py",
@@ -137,6 +137,9 @@ TESTED_WITH: Final = {
     "protocol/publish_encoder": "protocol/test_publish.py",
     "session/group_round_robin": "session/test_shared_queue.py",
     "session/tail": "broker/storage/test_kept_queue.py",
+    "session/flows": "session/test_fair_mqueue.py",
+    "session/lanes": "session/test_fair_mqueue.py",
+    "session/new_mqueue": "broker/test_clients_flows.py",
     "session/holder": "session/test_address.py",
     "session/host": "by everything that has a session",
     "session/journal": "broker/storage/test_compaction.py",

@@ -57,7 +57,7 @@ class Connection(ClientSocket):
 
     # -- handling packets
 
-    def handle_packets(self, now: int) -> None:  # noqa: C901, PLR0912 - it runs for each chunk: calls cost more
+    def handle_packets(self, now: int) -> None:  # noqa: C901, PLR0912, PLR0915 - it runs for each chunk: calls cost more
         """Handle up to READ_PACKETS packets; the run queue calls `handle_rest` for the rest."""
         self.heard_at = now
         count = 0
@@ -72,6 +72,7 @@ class Connection(ClientSocket):
                 session = self.session
                 if session is not None and isinstance(packet, Publish):
                     packet.received_at = now
+                    packet.flow = session.flow
                     published = True
                     answers = answers or packet.qos > 0
                     if packet.properties is not None:

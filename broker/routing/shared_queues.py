@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, final
 
+from broker.runtime.timers import Timer, Wheel
 from broker.storage.journal import Journal
 from broker.storage.kept_group import KeptGroup
 from protocol.errors import MalformedPacket
@@ -10,6 +11,7 @@ from protocol.publish import Publish
 from protocol.topics import parse_share
 from session.host import Host, NoHost
 from session.limits import Limits
+from session.overflow import looks_every
 from session.shared_queue import SharedQueue
 
 QUOTED: Final = 200
@@ -57,6 +59,27 @@ class SharedQueues:
         if kept is not None:
             kept.end()
         self.dropped += queue.counters.dropped_queue_full
+
+
+@final
+class AgeTimer(Timer):
+    """FC-36: drops what has waited too long in the queues of groups, which have no timers."""
+
+    def __init__(self, shared: SharedQueues, wheel: Wheel, age: int) -> None:
+        """`age`: how long something may wait, in microseconds."""
+        self._shared = shared
+        self._wheel = wheel
+        self._period = looks_every(age)
+
+    def start(self, now: int) -> None:
+        """Look after one period, and again and again."""
+        self._wheel.add(now + self._period, self)
+
+    def due(self, now: int) -> None:
+        """Look at all groups."""
+        for queue in self._shared.queues.values():
+            queue.drop_aged(now)
+        self.start(now)
 
 
 @final

@@ -11,6 +11,7 @@ import structlog
 
 from broker.storage import frame, message_record, records, spares
 from broker.storage.errors import StorageError
+from broker.storage.index import Index
 from broker.storage.journal import Journal
 from broker.storage.kept_queue import KeptQueue
 from broker.storage.message import Frame, Message
@@ -139,7 +140,7 @@ class Compaction:
         retained = oldest.retained.get(offset)
         messages: dict[int, Message] = {} if retained is None else {id(retained): retained}
         targets: list[Target] = []
-        evicted: list[tuple[KeptQueue, int]] = []
+        evicted: list[tuple[KeptQueue, int, Index]] = []
         for each in saved.targets:
             kept = cast("KeptQueue | None", self._journal.queues.get(each.session))
             if kept is None:
@@ -148,9 +149,11 @@ class Compaction:
             if message is not None and message.frame is oldest:
                 messages[id(message)] = message
                 targets.append(each)
-            elif message is None and kept.evicted_in(each.delivery) == oldest.number:
-                evicted.append((kept, each.delivery))
-                targets.append(each)
+            elif message is None:
+                frame_number, index = kept.evicted_in(each.delivery, saved.topic, each.flow)
+                if frame_number == oldest.number:
+                    evicted.append((kept, each.delivery, index))
+                    targets.append(each)
         if retained is None and not targets:
             return  # it is dead
         if saved.expires_at:  # CLOCK comes before its new place
@@ -158,5 +161,5 @@ class Compaction:
             saved = saved._replace(expires_at=now)
         record = message_record.moved(saved, retained is not None, targets)
         offset = self._journal.move(list(messages.values()), record)
-        for kept, delivery in evicted:
-            kept.move_evicted(delivery, offset)
+        for kept, delivery, index in evicted:
+            kept.move_evicted(delivery, index, offset)

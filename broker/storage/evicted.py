@@ -1,4 +1,4 @@
-"""The deliveries of one queue that are on disk only, by weight (FC-12, FC-30)."""
+"""The deliveries of one queue that are on disk only, by lane (FC-12, FC-30, FC-33)."""
 
 from typing import final
 
@@ -7,7 +7,7 @@ from broker.storage.index import Entry, Index
 
 @final
 class Evicted:
-    """One index for each weight; a queue without weights has one, for the weight 0."""
+    """One index for each lane, by its number; a queue without lanes has one, of the number 0."""
 
     def __init__(self) -> None:
         self._indexes: dict[int, Index] = {}
@@ -17,47 +17,24 @@ class Evicted:
         """How many there are."""
         return sum([index.length for index in self._indexes.values()])
 
-    def index(self, weight: int) -> Index:
-        """Those of one weight."""
-        index = self._indexes.get(weight)
+    def index(self, lane: int) -> Index:
+        """Those of one lane."""
+        index = self._indexes.get(lane)
         if index is None:
-            index = self._indexes[weight] = Index()
+            index = self._indexes[lane] = Index()
         return index
 
     def restore(self, index: Index) -> None:
-        """All that were on disk when the journal was read, none of which has a weight."""
+        """All that were on disk when the journal was read, of a queue without lanes."""
         self._indexes[0] = index
 
-    def weights(self) -> list[int]:
-        """The weights of which there are any."""
-        return [weight for weight, index in self._indexes.items() if index.length]
-
-    def find(self, delivery: int) -> Entry | None:
-        """The entry of a delivery; None = there is no such delivery."""
-        for index in self._indexes.values():
-            entry = index.find(delivery)
-            if entry is not None:
-                return entry
-        return None
-
-    def remove(self, delivery: int) -> Entry | None:
-        """Remove a delivery and return its entry; None = there is no such delivery."""
-        for index in self._indexes.values():
-            entry = index.remove(delivery)
-            if entry is not None:
-                return entry
-        return None
-
-    def move(self, delivery: int, frame: int, offset: int) -> Entry | None:
-        """The delivery's message is in this frame now. Returns the entry as it was; None = there is none."""
-        for index in self._indexes.values():
-            entry = index.move(delivery, frame, offset)
-            if entry is not None:
-                return entry
-        return None
+    def lanes(self) -> list[int]:
+        """The lanes of which there are any, by the first of each."""
+        found = [(index.first().delivery, lane) for lane, index in self._indexes.items() if index.length]
+        return [lane for _, lane in sorted(found)]
 
     def entries(self) -> list[Entry]:
-        """All of them, those of one weight in order."""
+        """All of them, those of one lane in order."""
         return [entry for index in self._indexes.values() for entry in index.entries()]
 
 

@@ -8,6 +8,7 @@ from broker.storage.commits import Commits
 from broker.storage.deliveries import Deliveries
 from broker.storage.frame import padded
 from broker.storage.index import Entry
+from broker.storage.lane_rule import LaneRule
 from broker.storage.message import Frame, Memory, Message
 from broker.storage.reader import Reader
 from broker.storage.saved import Saved
@@ -30,6 +31,8 @@ class Journal:
         self.reader: Reader | None = None
         """Reads messages back; None = there is no file to read."""
         self.memory = Memory(memory)
+        self.lanes = LaneRule()
+        """In which lanes of their queues deliveries wait; to be set before anything is read."""
         commits.before_commit = self._finish_frame
         self.frames: dict[int, Frame] = {}
         self.queues: dict[int, QueueJournal] = {}

@@ -38,10 +38,14 @@ class KeptAddress(KeptQueue):
         """Write all state except the pages. Returns the commit."""
         return self.write_all([records.address(self.number, self.topic, self.deliveries.next_delivery)])
 
-    def add_evicted(self, entry: Entry, weight: int = 0) -> None:
+    def add_evicted(self, entry: Entry, lane: int = 0) -> None:
         """A page has been written, or is there already."""
-        super().add_evicted(entry, weight)
+        super().add_evicted(entry, lane)
         self.bytes += entry.size
+
+    def lane(self, topic: bytes, flow: int) -> int:
+        """Pages wait in the order in which they came."""
+        return 0
 
     def page(self, publish: Publish, client_id: str, limit: int) -> int | None:
         """Write a PUBLISH. Returns the commit that has to precede its acknowledgement.
@@ -66,9 +70,10 @@ class KeptAddress(KeptQueue):
     def _read(self, entry: Entry, body: bytes) -> Page:
         saved = message_record.read(body)
         publish = to_publish(saved)
+        publish.flow = saved.targets[0].flow
         self.journal.restore_expiry(publish, saved.expires_at, entry.frame, entry.offset, entry.received_at)
         return Page(publish, saved.publisher)
 
     def pop(self) -> None:
         """The first page is routed, or about to be in the same turn of the loop."""
-        self.bytes -= self.drop_evicted(self.pages.first()).size
+        self.bytes -= self.drop_evicted(self.pages.first(), self.pages).size

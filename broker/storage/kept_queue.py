@@ -22,7 +22,7 @@ from session.tail import Tail
 
 READ_DELIVERIES: Final = 200
 READ_BYTES: Final = 256 * 1024
-"""How much is read back at once, at most; of payloads, from the second delivery on."""
+"""How much is read back at once at the start; and of payloads later too, from the second delivery on."""
 
 KEPT_BYTES: Final = 16 * 1024
 """Bytes that the deliveries of a queue may take in memory, however much the others take (FC-30)."""
@@ -64,13 +64,13 @@ class KeptQueue(KeptState):
         """FC-30: whether a delivery joins the queue on disk only, which has `size` payload bytes in memory."""
         return size + OVERHEAD * length >= KEPT_BYTES and self.journal.memory.is_full()
 
-    def tail(self, on_read: Callable[[list[Publish]], None], weight: int) -> Tail:
-        """FC-30: the end of its queue, on disk only; `on_read` gets what has been read back, in order."""
-        return StoredTail(self, self.evicted.index(weight), on_read)
+    def tail(self, on_read: Callable[[list[Publish]], None], lane: int) -> Tail:
+        """FC-30: the end of a lane, on disk only; `on_read` gets what has been read back, in order."""
+        return StoredTail(self, self.evicted.index(lane), on_read)
 
-    def weights(self) -> list[int]:
-        """FC-30: the weights of which something is on disk only."""
-        return self.evicted.weights()
+    def lanes(self) -> list[int]:
+        """FC-30: the numbers of the lanes of which something is on disk only."""
+        return self.evicted.lanes()
 
     def evict(self, message: Message, entry: Entry, index: Index) -> None:
         """A delivery is on disk only from now on, in one of its indexes."""
@@ -79,9 +79,9 @@ class KeptQueue(KeptState):
         message.frame.add_evicted(entry.size)
         hold_address(entry)
 
-    def add_evicted(self, entry: Entry, weight: int = 0) -> None:
+    def add_evicted(self, entry: Entry, lane: int = 0) -> None:
         """A delivery that is on disk only, and has never been in memory."""
-        self.evicted.index(weight).add(entry)
+        self.evicted.index(lane).add(entry)
         self.journal.frames[entry.frame].add_evicted(entry.size)
         hold_address(entry)
 
@@ -102,30 +102,35 @@ class KeptQueue(KeptState):
                 raise DamagedError(f"frame {entries[0].frame} is not there any more")
         return list(zip(entries, bodies, strict=True))
 
-    def evicted_in(self, delivery: int) -> int:
-        """The frame of a delivery that is on disk only; 0 = it is not."""
-        entry = self.evicted.find(delivery)
-        return 0 if entry is None else entry.frame
+    def evicted_in(self, delivery: int, topic: bytes, flow: int) -> tuple[int, Index]:
+        """The frame of a delivery that is on disk only, 0 = it is not; and the index that has it."""
+        index = self.evicted.index(self.lane(topic, flow))
+        entry = index.find(delivery)
+        return (0 if entry is None else entry.frame), index
 
-    def move_evicted(self, delivery: int, offset: int) -> None:
+    def lane(self, topic: bytes, flow: int) -> int:
+        """The number of the lane in which a delivery waits."""
+        return self.journal.lanes.number(topic, flow)
+
+    def move_evicted(self, delivery: int, index: Index, offset: int) -> None:
         """The message of a delivery that is on disk only is in the current frame now."""
         frame = self.journal.frame()
-        entry = self.evicted.move(delivery, frame.number, offset)
+        entry = index.move(delivery, frame.number, offset)
         if entry is not None:
             self.journal.frames[entry.frame].remove_evicted(entry.size)
             frame.add_evicted(entry.size)
 
-    def drop_evicted(self, entry: Entry) -> Entry:
+    def drop_evicted(self, entry: Entry, index: Index) -> Entry:
         """Drop a delivery that is on disk only."""
-        entry = self._take(entry)
+        entry = self._take(entry, index)
         release_address(entry)
         if not self.ended:
             self.deliveries.note_done(entry.delivery)
             self.journal.note(self.deliveries)
         return entry
 
-    def read_back(self, entry: Entry, body: bytes) -> Publish:
-        """The delivery, from the body of its message's record. Raises DamagedError.
+    def read_back(self, entry: Entry, index: Index, body: bytes) -> Publish:
+        """The delivery, which is in this index, from the body of its message's record. Raises DamagedError.
 
         When it is in a place in memory, the caller calls `release_address`.
         """
@@ -138,26 +143,27 @@ class KeptQueue(KeptState):
         publish = to_publish(saved)
         publish.received_at = entry.received_at
         self.journal.restore_expiry(publish, saved.expires_at, entry.frame, entry.offset, entry.received_at)
+        publish.flow = target.flow
         publish = publish.at(target.qos, target.retain)
         if target.identifiers:
             publish = publish.identified(target.identifiers)
-        entry = self._take(entry)
+        entry = self._take(entry, index)
         message = Message(self.journal.frames[entry.frame], entry.offset, self.journal.memory)
         message.written(len(body) + records.HEAD_SIZE)
         self.deliveries.pending[entry.delivery] = message
         publish.holder = entry.address
         return self.hold(publish, message, entry.delivery)
 
-    def read_now(self, entries: list[Entry]) -> list[Publish]:
+    def read_now(self, entries: list[Entry], index: Index) -> list[Publish]:
         """The deliveries, at the start of the broker: the event loop waits. Raises StorageError, DamagedError."""
         reader = self.journal.reader
         assert reader is not None  # it is what the journal has been read from
         found = zip(entries, reader.read_now(entries), strict=True)
-        return [self.read_back(entry, body) for entry, body in found]
+        return [self.read_back(entry, index, body) for entry, body in found]
 
-    def _take(self, entry: Entry) -> Entry:
+    def _take(self, entry: Entry, index: Index) -> Entry:
         """Remove a delivery from those that are on disk only; it may have been moved since the entry was made."""
-        current = self.evicted.remove(entry.delivery)
+        current = index.remove(entry.delivery)
         assert current is not None
         if not self.ended:
             self.journal.frames[current.frame].remove_evicted(current.size)
@@ -273,36 +279,43 @@ class StoredTail(Tail):
 
     def drop(self) -> tuple[int, int]:
         """Drop the first one; returns its QoS and its payload bytes."""
-        entry = self._queue.drop_evicted(self._index.first())
+        entry = self._queue.drop_evicted(self._index.first(), self._index)
         return entry.qos, entry.size
 
     def drop_newest(self) -> tuple[int, int]:
         """Drop the last one."""
-        entry = self._queue.drop_evicted(self._index.last())
+        entry = self._queue.drop_evicted(self._index.last(), self._index)
         return entry.qos, entry.size
 
     def is_blocking(self) -> bool:
         """Whether PUBLISHes wait for room in the address of one of them (FC-25)."""
         return self._index.is_blocking()
 
-    def read(self) -> None:
-        """Read the first ones back, unless that is under way."""
+    def first(self) -> tuple[int, int]:
+        """The payload bytes of the first one, and when it was received."""
+        entry = self._index.first()
+        return entry.size, entry.received_at
+
+    def read(self, most: int) -> None:
+        """Read up to `most` back, unless that is under way."""
         if self._reading is None and self.length():
-            self._reading = asyncio.get_running_loop().create_task(self._read())
+            self._reading = asyncio.get_running_loop().create_task(self._read(most))
 
     def read_at_start(self) -> None:
         """Read all of them back, while the event loop waits, unless memory is bounded. Raises StorageError."""
         kept = self._queue
         while kept.journal.memory.limit == 0 and self.length():
             entries = self._index.head(READ_DELIVERIES, READ_BYTES)
-            self._hand_over(entries, kept.read_now(entries))
+            self._hand_over(entries, kept.read_now(entries, self._index))
 
-    async def _read(self) -> None:
+    async def _read(self, most: int) -> None:
         kept = self._queue
         try:
-            found = await kept.read_first(self._index, READ_DELIVERIES, READ_BYTES)
+            found = await kept.read_first(self._index, most, READ_BYTES)
+            if self.over:
+                return  # another tail may have begun, which reads for itself
             found = [(entry, body) for entry, body in found if self._index.holds(entry.delivery)]
-            deliveries = [kept.read_back(entry, body) for entry, body in found]
+            deliveries = [kept.read_back(entry, self._index, body) for entry, body in found]
         except (StorageError, DamagedError) as error:
             kept.journal.commits.fail(error)
             return

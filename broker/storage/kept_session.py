@@ -5,7 +5,7 @@ from typing import cast, final
 from broker.runtime.clock import monotonic_us
 from broker.storage import message_record, records
 from broker.storage.deliveries import Number
-from broker.storage.index import Entry
+from broker.storage.index import Entry, Index
 from broker.storage.journal import Journal
 from broker.storage.kept_queue import KeptQueue
 from broker.storage.owner import Owner
@@ -205,14 +205,14 @@ class KeptSession(KeptQueue, ReceivedJournal):
         """For how many microseconds the session pulls nothing (FC-29); 0 = it may."""
         return self.journal.commits.pull_pause()
 
-    def read_window(self, entries: list[Entry]) -> list[tuple[Publish, int]]:
+    def read_window(self, entries: list[tuple[Entry, Index]]) -> list[tuple[Publish, int]]:
         """The deliveries, as `read_now`, and the number of the group that each was pulled from; 0 = none."""
         reader = self.journal.reader
         assert reader is not None  # it is what the journal has been read from
         found: list[tuple[Publish, int]] = []
-        for entry, body in zip(entries, reader.read_now(entries), strict=True):
+        for (entry, index), body in zip(entries, reader.read_now([entry for entry, _ in entries]), strict=True):
             group = message_record.pulled_from(body, self.number, entry.delivery)
-            found.append((self.read_back(entry, body), group))
+            found.append((self.read_back(entry, index, body), group))
         return found
 
     def sent(self, delivery: Number, packet_id: int, qos: int) -> int:

@@ -3,8 +3,8 @@
 ```
 body      flags (1 byte), length of the topic (2); by the flags: when it expires (8), publisher's client id (text),
           count (4); so many targets, or one; topic; by the flags: properties, as in a PUBLISH of MQTT 5; payload
-target    QoS, RETAIN, PULLED (1), length of what follows the delivery (3), session (4), delivery (8); with PULLED the
-          group (4); subscription identifiers
+target    QoS, RETAIN, PULLED, FLOW (1), length of what follows the delivery (3), session (4), delivery (8); with PULLED
+          the group (4); with FLOW that of the publisher (4); subscription identifiers
 ```
 It is the record that is written most, so it is made of few pieces and numbers.
 """
@@ -33,7 +33,10 @@ PUBLISHER: Final = 128
 _TARGET_RETAIN: Final = 4
 _TARGET_PULLED: Final = 8
 """The session has pulled it from a group (FC-13)."""
+_TARGET_FLOW: Final = 16
+"""A queue is fair between flows (FC-33)."""
 _PULLED: Final = _TARGET_PULLED << 24
+_FLOW: Final = _TARGET_FLOW << 24
 
 MOST_STARTS: Final = 4096
 
@@ -47,7 +50,8 @@ _PLAIN: Final = struct.Struct(">BIBHIIq")
 _PLAIN_SIZE: Final[int] = _PLAIN.size
 _TIME: Final = struct.Struct(">Q")
 _COUNT: Final = struct.Struct(">I")
-_GROUP: Final = struct.Struct(">I")
+_NUMBER: Final = struct.Struct(">I")
+"""A group, or a flow."""
 
 
 # -- encoding
@@ -55,15 +59,21 @@ _GROUP: Final = struct.Struct(">I")
 
 def target(session: int, delivery: int, publish: Publish, group: int = 0) -> bytes:
     """One delivery of a message; `group`: the number of the one that the session has pulled it from, 0 = none."""
-    return _encode_target(session, delivery, publish.qos, publish.retain, publish.identifiers, group)
+    qos, retain, identifiers = publish.qos, publish.retain, publish.identifiers
+    return _encode_target(session, delivery, qos, retain, identifiers, group, publish.flow)
 
 
-def _encode_target(session: int, delivery: int, qos: int, retain: bool, identifiers: bytes, group: int) -> bytes:
+def _encode_target(
+    session: int, delivery: int, qos: int, retain: bool, identifiers: bytes, group: int, flow: int
+) -> bytes:
     options = qos | (_TARGET_RETAIN if retain else 0)
     more = identifiers
+    if flow:
+        options |= _TARGET_FLOW
+        more = flow.to_bytes(4, "big") + more
     if group:
         options |= _TARGET_PULLED
-        more = group.to_bytes(4, "big") + identifiers
+        more = group.to_bytes(4, "big") + more
     fixed = (options << 56 | len(more) << 32 | session).to_bytes(8, "big") + _DELIVERY.pack(delivery)
     return fixed + more if more else fixed
 
@@ -80,7 +90,7 @@ class Targets:
 
     def encode(self, delivery: int, publish: Publish) -> bytes:
         """The same as `target`."""
-        if publish.identifiers:
+        if publish.identifiers or publish.flow:
             return target(self._session, delivery, publish)
         options = publish.qos | (_TARGET_RETAIN if publish.retain else 0)
         high = delivery >> 16
@@ -212,7 +222,7 @@ def pulled_from(body: bytes, session: int, delivery: int) -> int:
     """The group from which the session has pulled this delivery, in the body of MESSAGE; 0 = it has not."""
     for own, number, options, position in _read(body, 0, len(body))[3]:
         if own == session and number == delivery:
-            return _group(body, options, position)
+            return _group_and_flow(body, options, position)[0]
     return 0
 
 
@@ -220,7 +230,7 @@ def scan(content: bytes, start: int, end: int) -> ScannedMessage:
     """The same of the body between two positions, without what is not needed of a message that stays on disk."""
     flags, _, _, targets, topic_at, payload_at, topic_end = _read(content, start, end)
     found = [
-        (own, delivery, options >> 24 & 3, _group(content, options, position) if options & _PULLED else 0)
+        (own, delivery, options >> 24 & 3, *_group_and_flow(content, options, position))
         for own, delivery, options, position in targets
     ]
     return ScannedMessage(flags & RETAINED != 0, found, end - payload_at, topic_at, topic_end)
@@ -242,17 +252,21 @@ def scan_plain(content: bytes, position: int) -> tuple[int, int, int, int, int]:
 
 
 def _target(body: bytes, own: int, delivery: int, options: int, position: int) -> Target:
-    group = _group(body, options, position)
-    identifiers = body[position + (_GROUP.size if group else 0) : position + (options & 0xFFFFFF)]
-    return Target(own, delivery, options >> 24 & 3, options & _TARGET_RETAIN << 24 != 0, identifiers, group)
+    group, flow = _group_and_flow(body, options, position)
+    end = position + (options & 0xFFFFFF)
+    identifiers = body[position + _NUMBER.size * (bool(group) + bool(flow)) : end]
+    return Target(own, delivery, options >> 24 & 3, options & _TARGET_RETAIN << 24 != 0, identifiers, group, flow)
 
 
-def _group(content: bytes, options: int, position: int) -> int:
-    """The group of a target; 0 = it has none."""
-    if not options & _PULLED:
-        return 0
-    (group,) = _GROUP.unpack_from(content, position)
-    return int(group)
+def _group_and_flow(content: bytes, options: int, position: int) -> tuple[int, int]:
+    """The group and the flow of a target; 0 = it has none."""
+    group = flow = 0
+    if options & _PULLED:
+        (group,) = _NUMBER.unpack_from(content, position)
+        position += _NUMBER.size
+    if options & _FLOW:
+        (flow,) = _NUMBER.unpack_from(content, position)
+    return int(group), int(flow)
 
 
 def _read(content: bytes, start: int, end: int) -> tuple[int, int, str, list[tuple[int, int, int, int]], int, int, int]:

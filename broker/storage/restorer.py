@@ -4,12 +4,14 @@ from collections.abc import Callable
 from typing import final
 
 from broker.storage.evicted import release_address
+from broker.storage.index import Entry, Index
 from broker.storage.kept_group import KeptGroup
 from broker.storage.kept_queue import KeptQueue
 from broker.storage.kept_session import KeptSession
+from broker.storage.lane_rule import LaneRule
 from broker.storage.saved import SavedSession
+from broker.storage.saved_deliveries import SavedDeliveries
 from session.address import Address
-from session.priorities import Priorities
 from session.session import Session
 from session.shared_queue import SharedQueue
 from session.window import Restored
@@ -28,10 +30,10 @@ def begin(kept: KeptQueue, saved: SavedSession) -> None:
 class Restorer:
     """Restores what new sessions and groups held before. Its methods raise DamagedError and StorageError."""
 
-    def __init__(self, address: Callable[[bytes], Address | None], priorities: Priorities | None, now: int) -> None:
-        """`address`: that of a topic, None = it has no limit (FC-24)."""
+    def __init__(self, address: Callable[[bytes], Address | None], lanes: LaneRule, now: int) -> None:
+        """`address`: that of a topic, None = it has no limit (FC-24); `lanes`: in which a delivery waits."""
         self._address = address
-        self._priorities = priorities
+        self._lanes = lanes
         self._now = now
 
     def session(self, session: Session, kept: KeptSession, saved: SavedSession) -> list[tuple[Restored, int]]:
@@ -42,11 +44,16 @@ class Restorer:
         begin(kept, saved)
         self._deliveries(kept, saved)
         kept.restore_state(saved)
-        found = [kept.evicted.find(number) for number in saved.inflight]
-        entries = [entry for entry in found if entry is not None]
+        entries: list[tuple[Entry, Index]] = []
+        for number in saved.inflight:
+            if saved.deliveries.holds(number):
+                index = kept.evicted.index(self._lane(saved.deliveries, number))
+                entry = index.find(number)
+                assert entry is not None
+                entries.append((entry, index))
         window: list[Restored] = []
         pulled: list[tuple[Restored, int]] = []
-        for entry, (publish, group) in zip(entries, kept.read_window(entries), strict=True):
+        for (entry, _), (publish, group) in zip(entries, kept.read_window(entries), strict=True):
             number = entry.delivery
             restored = Restored(publish, saved.inflight[number], number in saved.received)
             window.append(restored)
@@ -54,7 +61,7 @@ class Restorer:
                 pulled.append((restored, group))
         session.restore(kept, window, list(saved.remembered), self._now)
         session.keep(kept, kept)
-        for entry in entries:
+        for entry, _ in entries:
             release_address(entry)  # the window holds them
         return pulled
 
@@ -66,7 +73,7 @@ class Restorer:
     def _deliveries(self, kept: KeptQueue, saved: SavedSession) -> None:
         """All of them are on disk only so far: they count for their addresses, and wait by their weights."""
         deliveries = saved.deliveries
-        if not deliveries.has_topics:
+        if not deliveries.has_lanes:
             index = deliveries.index(self._now)
             kept.evicted.restore(index)
             frames = kept.journal.frames
@@ -76,5 +83,9 @@ class Restorer:
         for entry in deliveries.entries(self._now):
             topic = deliveries.topic_of(entry.delivery)
             address = self._address(topic) if topic else None
-            weight = self._priorities.weight(topic) if self._priorities is not None else 0
-            kept.add_evicted(entry if address is None else entry._replace(address=address), weight)
+            lane = self._lane(deliveries, entry.delivery)
+            kept.add_evicted(entry if address is None else entry._replace(address=address), lane)
+
+    def _lane(self, deliveries: SavedDeliveries, number: int) -> int:
+        """The number of the lane in which a delivery waits."""
+        return self._lanes.number(deliveries.topic_of(number), deliveries.flow_of(number))

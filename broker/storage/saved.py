@@ -153,9 +153,10 @@ _Lookup: TypeAlias = Callable[[int], SavedSession]
 class Saved:
     """All that has to be restored."""
 
-    def __init__(self, topics: bool = False) -> None:
-        """`topics`: whether to read the topics of deliveries."""
+    def __init__(self, topics: bool = False, flows: bool = False) -> None:
+        """`topics`, `flows`: whether to read those of deliveries."""
         self._topics: dict[bytes, bytes] | None = {} if topics else None
+        self._flows = flows
         self.sessions: dict[int, SavedSession] = {}
         self.retained: dict[bytes, SavedRetained] = {}
         self.frames: dict[int, Frame] = {}
@@ -200,7 +201,7 @@ class Saved:
     def _read(self, number: int, content: bytes) -> None:
         """Read the records of a frame."""
         position, size = frame.HEAD_SIZE, len(content)
-        plain = self._topics is None
+        plain = self._topics is None and not self._flows
         while position < size:
             if plain:
                 end, own, delivery, qos, payload = message_record.scan_plain(content, position)
@@ -244,12 +245,14 @@ class Saved:
             topic = content[scanned.topic_at : scanned.topic_end]
             topic = self._topics.setdefault(topic, topic)  # many messages have the same one
         place = self._frame.number << SHIFT | offset
-        for number, delivery, qos, group in scanned.targets:
+        for number, delivery, qos, group, flow in scanned.targets:
             if group > self.last_queue:
                 self.last_queue = group  # it may have ended: its number is not used again
             session = self._add(number, delivery, place, qos, scanned.size, end - offset)
             if topic:
                 session.deliveries.add_topic(delivery, topic)
+            if self._flows:
+                session.deliveries.add_flow(delivery, flow)
             if scanned.retained and session.owed:
                 session.newer.add(content[scanned.topic_at : scanned.topic_end])
         if scanned.retained:

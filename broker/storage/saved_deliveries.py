@@ -26,6 +26,7 @@ class SavedDeliveries:
         self._sizes = array("I")  # payload bytes * 2, + 1 at QoS 2
         self._lengths = array("I")
         self._topics: list[bytes] = []  # empty: topics are not read
+        self._flows = array("I")  # empty: flows are not read
         self._first = 0  # before this position all are gone
         self._positions: dict[int, int] | None = None
 
@@ -52,6 +53,12 @@ class SavedDeliveries:
         if position == len(self._topics):
             self._topics.append(topic)
 
+    def add_flow(self, number: int, flow: int) -> None:
+        """Say the flow of the delivery that `add` has added, in the same order (FC-33)."""
+        position = self._position(number)
+        if position == len(self._flows):
+            self._flows.append(flow)
+
     def _is_moved(self, number: int, place: int, size: int, length: int) -> bool:
         """Whether a delivery that comes out of order is known already; then its place is another from now on."""
         positions = self._positions
@@ -73,13 +80,17 @@ class SavedDeliveries:
         return self._position(number) >= 0
 
     @property
-    def has_topics(self) -> bool:
-        """Whether topics are read, and there is a delivery."""
-        return bool(self._topics)
+    def has_lanes(self) -> bool:
+        """Whether topics or flows are read, and there is a delivery."""
+        return bool(self._topics) or bool(self._flows)
 
     def topic_of(self, number: int) -> bytes:
-        """The topic of a delivery that is not done; topics are read."""
-        return self._topics[self._position(number)]
+        """The topic of a delivery that is not done; empty = topics are not read."""
+        return self._topics[self._position(number)] if self._topics else b""
+
+    def flow_of(self, number: int) -> int:
+        """The flow of a delivery that is not done (FC-33); 0 = it has none, or flows are not read."""
+        return self._flows[self._position(number)] if self._flows else 0
 
     def remove(self, number: int) -> None:
         """A delivery is done."""
@@ -115,7 +126,7 @@ class SavedDeliveries:
         self._first = first
         if first > KEPT_GAPS and first >= len(places) - first:
             del self._numbers[:first], places[:first], self._sizes[:first], self._lengths[:first]
-            del self._topics[:first]
+            del self._topics[:first], self._flows[:first]
             self._first = 0
 
     def _keep(self, positions: list[int]) -> None:
@@ -126,6 +137,8 @@ class SavedDeliveries:
         self._lengths = array("I", [self._lengths[each] for each in positions])
         if self._topics:
             self._topics = [self._topics[each] for each in positions]
+        if self._flows:
+            self._flows = array("I", [self._flows[each] for each in positions])
         self._first = 0
         self._positions = None
 

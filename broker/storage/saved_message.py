@@ -13,6 +13,8 @@ class Target(NamedTuple):
     identifiers: bytes
     group: int
     """The number of the group that the session has pulled it from (FC-13); 0 = none."""
+    flow: int = 0
+    """FC-33; 0 = it was not asked for."""
 
 
 class SavedMessage(NamedTuple):
@@ -30,10 +32,10 @@ class SavedMessage(NamedTuple):
 
 
 class ScannedMessage(NamedTuple):
-    """What has to be known of a message that stays on disk; `targets` are session, delivery, QoS and group."""
+    """What has to be known of a message that stays on disk; `targets` are session, delivery, QoS, group and flow."""
 
     retained: bool
-    targets: list[tuple[int, int, int, int]]
+    targets: list[tuple[int, int, int, int, int]]
     size: int
     """Payload bytes."""
     topic_at: int

@@ -16,6 +16,7 @@ from broker.storage.records import DamagedError
 from broker.storage.reserve import Reserve
 from broker.storage.saved import Saved
 from broker.storage.segments import Segments
+from session.flows import FIFO
 
 T = TypeVar("T")
 
@@ -41,8 +42,12 @@ class Storage:
         commits.after_commit = self._segments.check_place
 
     def read(self, topics: bool = False) -> Saved:
-        """What the journal holds; `topics`: with the topics of deliveries. Raises StorageError if it is damaged."""
-        saved = Saved(topics)
+        """What the journal holds; `topics`: with the topics of deliveries, as where topics have limits (FC-24).
+
+        Raises StorageError if it is damaged.
+        """
+        lanes = self.journal.lanes
+        saved = Saved(topics or lanes.priorities is not None, lanes.fairness != FIFO)
         try:
             for number, content in self._segments.frames():
                 saved.read(number, content)

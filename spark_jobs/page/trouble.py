@@ -34,6 +34,7 @@ _BECAUSE: Final = {
         "more is offered than can be sent",
     ),
     "expired": ("messages expired while they waited", "messages expired while they waited", ""),
+    "aged": ("messages waited too long", "messages waited too long", "longer than session.max_mqueue_age"),
     "not_permitted": ("rules no longer permitted its messages", "rules no longer permitted their messages", ""),
     "too_large": ("messages exceeded its Maximum Packet Size", "messages exceeded their Maximum Packet Size", ""),
 }

@@ -37,13 +37,15 @@ pytestmark = pytest.mark.once
 
 
 def test_session_defaults_are_flow_controls() -> None:
-    """Names and defaults of the section `session` are those of FC-1, 5, 7, 8, 10 to 12, 14, 16, 20, 22, 23 and 25."""
+    """Names and defaults of section `session` are those of FC-1, 5, 7, 8, 10 to 12, 14, 16, 20, 22, 23, 25, 33, 36."""
     assert Session().model_dump() == {
         "max_inflight": 32,
         "max_mqueue_len": 1000,
         "max_mqueue_bytes": 0,
         "mqueue_overflow": "drop_oldest",
         "mqueue_store_qos0": True,
+        "max_mqueue_age": math.inf,
+        "mqueue_fairness": "fifo",
         "mqueue_priorities": [],
         "retry_interval": 30.0,
         "consumer_window_size": -1,
@@ -231,6 +233,8 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Session, "max_mqueue_bytes", [-1, 1.5, "10 M", None, True]),
     (Session, "mqueue_overflow", ["drop", "DROP_OLDEST", None, 1]),
     (Session, "mqueue_store_qos0", ["maybe", None, 2]),
+    (Session, "max_mqueue_age", [0, -1, "30", None]),
+    (Session, "mqueue_fairness", ["client", "FIFO", None, 1]),
     (Session, "mqueue_priorities", [None, 5, {}, "a/#", [5], [{}], [{"match": "a"}], [{"weight": 1}]]),
     (Session, "retry_interval", [0, -1, "30", None]),
     (Session, "consumer_window_size", [-2, 1.5, "10 M", "-1B", None, True]),

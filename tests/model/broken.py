@@ -297,10 +297,10 @@ class DropsTheFirst(Group):
 class PacesForNobody(Group):
     """FC-16, FC-13: holds back though no member is online."""
 
-    def _holds_back(self, publisher: Publisher | None) -> bool:
+    def _holds_back(self, message: Message, publisher: Publisher | None) -> bool:
         if publisher is not None and publisher.connected and self.pacer.begin():
             self.pacer.hold(publisher)
-        return super()._holds_back(publisher)
+        return super()._holds_back(message, publisher)
 
 
 class AlwaysTheFirst(Group):

@@ -43,7 +43,7 @@ class Group:
         if not self.members:
             for message in self.mqueue.waiting:
                 self.books.drop("session_ended", message.qos)
-            self.mqueue.waiting = []
+            self.mqueue.clear()
             self.mqueue.sent_in_round = {}
 
     def deliver(self, message: Message, now: int, publisher: Publisher | None = None) -> None:
@@ -54,7 +54,7 @@ class Group:
         if message.qos == 0 and not self.knobs.mqueue_store_qos0 and not any(m.connected for m in self.members):
             self.books.drop("offline_qos0", 0)  # FC-7
             return
-        while self.mqueue.waiting and not self.mqueue.fits(message) and self._press(self.mqueue.head()):
+        while not self.mqueue.fits(message) and self._is_ready() and self._press(self.mqueue.head()):
             self.mqueue.pop()  # FC-6
             self._drained()
         if not self.mqueue.waiting and not self.mqueue.fits(message) and self._press(message):
@@ -62,38 +62,44 @@ class Group:
         if self._makes_room(message, now, publisher):
             self.mqueue.join(message, self.books)
 
+    def _is_ready(self) -> bool:
+        """Whether there is a head to hand over; what is before it and has waited too long goes (FC-36)."""
+        age = self.knobs.max_mqueue_age
+        while self.mqueue.waiting and self.mqueue.head().overdue(self.pacer.now, age) == "aged":
+            self.books.drop("aged", self.mqueue.pop().qos)
+        return bool(self.mqueue.waiting)
+
     def _makes_room(self, message: Message, now: int, publisher: Publisher | None) -> bool:
         """Whether it may join (FC-5, FC-16); if not, it has been dropped."""
         mqueue = self.mqueue
-        joins, began = False, False
+        joins, began, times = False, False, 1
         paces = bool(self.knobs.overflow_patience) and not self.pacer.too_big(message)
         if mqueue.fits(message) or (paces and mqueue.drop_expired(message, now, self.books)):
             return True
-        if paces and self._holds_back(publisher):
+        if paces and self._holds_back(message, publisher):
+            times = 2
+        if times == 2 and not self.knobs.fair:
             joins = self._fits_twice(message)
             if not joins:
                 began = mqueue.begin_episode()
                 self.books.drop("queue_full", message.qos)
         else:
-            joins, began = mqueue.make_room(message, now, self.books)
+            joins, began = mqueue.make_room(message, now, self.books, times)
         if began:
             self.reports.append("shared_queue_full")
         return joins
 
-    def _holds_back(self, publisher: Publisher | None) -> bool:
+    def _holds_back(self, message: Message, publisher: Publisher | None) -> bool:
         """FC-16: whether publishers are held back, the one that brings a message among them if that can be."""
         if publisher is not None and publisher.connected and any(member.connected for member in self.members):
-            if self.pacer.begin():
+            if self.pacer.begin() and (not self.knobs.fair or self.mqueue.exceeds_share(message)):
                 self.pacer.hold(publisher)
         else:
             self.pacer.look()
         return self.pacer.on
 
     def _fits_twice(self, message: Message) -> bool:
-        length, size = 2 * self.knobs.max_mqueue_len, 2 * self.knobs.max_mqueue_bytes
-        if length and len(self.mqueue.waiting) + 1 > length:
-            return False
-        return not size or self.mqueue.bytes() + message.size <= size
+        return self.mqueue.fits(message, 2)
 
     def _drained(self) -> None:
         """Something has been handed over that waited."""
@@ -126,10 +132,10 @@ class Group:
 
     def pull(self, member: "Member") -> str:
         """A member's way is free: it takes what it can. Returns `fed`, `passed over`, or `in line`: nothing is left."""
-        fed = False
-        while self.mqueue.waiting and member.has_room() and member.can_take(self.mqueue.head()):
+        waited = len(self.mqueue.waiting)
+        while self._is_ready() and member.has_room() and member.can_take(self.mqueue.head()):
             self._hand_over(member, self.mqueue.pop())
-            fed = True
+        fed = len(self.mqueue.waiting) < waited  # corner: also if something has waited too long
         if fed:
             self._drained()
         if self.mqueue.waiting:
@@ -152,8 +158,8 @@ class Group:
             return 0
         for message in messages:
             self.books.count(f"sent_qos{message.qos}", -1)
-        self.mqueue.waiting = messages + self.mqueue.waiting
-        while self.mqueue.waiting and self._give(self.mqueue.head()):
+        self.mqueue.put_back(messages)
+        while self._is_ready() and self._give(self.mqueue.head()):
             self.mqueue.pop()
             self._drained()
         return len(messages)

@@ -15,7 +15,7 @@ from tests.model.message import Message
 from tests.model.moves import EXPIRIES, SIZES, TOPICS, WAITS
 from tests.model.pair import START
 from tests.model.real import limits_of, publish_of
-from tests.model.source import OtherSource, Part, Source, pass_time
+from tests.model.source import OtherSource, Part, Source, flow_of, pass_time
 from tests.model.world import World
 from tests.support.session.host import NotingHost
 
@@ -55,7 +55,7 @@ class SharedWorld:
         """A message comes for the group; returns its text."""
         text = f"{self.name}{self.count}"
         self.count += 1
-        message = Message(text, topic, qos, text.encode().ljust(size, b"."), now, expiry)
+        message = Message(text, topic, qos, text.encode().ljust(size, b"."), now, expiry, flow_of(source))
         self.model.deliver(message, now, source.model if source is not None else None)
         publish = publish_of(message)
         if self.journal is not None:

@@ -10,13 +10,13 @@ from broker.storage.restorer import Restorer, begin
 from broker.storage.saved import SavedSession
 from session.window import Restored
 from tests.model import group_world
-from tests.model.disk import Disk
+from tests.model.disk import Disk, lanes_of
 from tests.model.group import Group
 from tests.model.group_world import GroupWorld, MemberWorld, SharedWorld
 from tests.model.kept import Kept, keep, resume
 from tests.model.knobs import Knobs
 from tests.model.message import Message
-from tests.model.real import Real, limits_of
+from tests.model.real import Real
 from tests.model.source import OtherSource, Source
 
 
@@ -53,8 +53,7 @@ class KeptMemberWorld(MemberWorld):
         """So does the session; returns what it had from groups, by their numbers."""
         self.kept = KeptSession(self.world.disk.journal, saved.number, saved.client_id)
         self.real.journal = self.world.disk.journal
-        limits = self.real.session.limits
-        return Restorer(self.real.address, limits.priorities, self.real.now).session(
+        return Restorer(self.real.address, self.world.disk.journal.lanes, self.real.now).session(
             self.real.session, self.kept, saved
         )
 
@@ -64,7 +63,7 @@ class KeptGroupWorld(GroupWorld):
 
     def __init__(self, knobs: Knobs) -> None:
         super().__init__(knobs)
-        self.disk = Disk()
+        self.disk = Disk(lanes_of(knobs))
         self.on_disk: dict[str, list[Message]] = {}
         """What waits in the groups and has to survive."""
         for shared in self.groups:
@@ -167,8 +166,7 @@ class KeptGroupWorld(GroupWorld):
         kept = KeptGroup(self.disk.journal, saved.number, shared.name)
         begin(kept, saved)
         shared.journal = self.disk.journal
-        limits = limits_of(self.knobs)
-        Restorer(lambda _: None, limits.priorities, self.now).group(shared.real, kept, saved)
+        Restorer(lambda _: None, self.disk.journal.lanes, self.now).group(shared.real, kept, saved)
         for peer, restored, number in pulled:
             if number == saved.number:
                 shared.real.restore_handed_over(restored.publish.qos)

@@ -6,7 +6,7 @@ from typing import cast
 from broker.storage.kept_session import KeptSession
 from broker.storage.restorer import Restorer
 from tests.model import moves
-from tests.model.disk import Disk
+from tests.model.disk import Disk, lanes_of
 from tests.model.kept import Kept, keep, resume
 from tests.model.knobs import Knobs
 from tests.model.real import Real
@@ -19,7 +19,7 @@ class KeptWorld(World):
 
     def __init__(self, knobs: Knobs) -> None:
         super().__init__(knobs)
-        self.disk = Disk()
+        self.disk = Disk(lanes_of(knobs))
         self.kept = KeptSession(self.disk.journal, self.disk.journal.new_queue(), "c")
         self.real.journal = self.disk.journal
         self.real.session.keep(self.kept, self.kept)
@@ -80,7 +80,7 @@ class KeptWorld(World):
         real = self.real
         real.journal = self.disk.journal
         self.kept = KeptSession(self.disk.journal, session.number, session.client_id)
-        Restorer(real.address, real.session.limits.priorities, real.now).session(real.session, self.kept, session)
+        Restorer(real.address, self.disk.journal.lanes, real.now).session(real.session, self.kept, session)
 
 
 def _restart(world: World, rng: Random) -> None:

@@ -27,6 +27,10 @@ class Knobs:
     consumer_max_rate: int = 0
     """0 = none."""
     mqueue_priorities: tuple[tuple[str, int], ...] = ()
+    max_mqueue_age: int = 0
+    """FC-36; 0 = none."""
+    fair: bool = False
+    """Whether the mqueue is fair between publishers (FC-33)."""
     slow_threshold: float = 0.5
     """0 = nobody is slow."""
     slow_check_period: int = 5 * SECOND
@@ -59,6 +63,8 @@ _CHOICES: Final[dict[str, list[Any]]] = {
         (("a/+", 2), ("a/x", 5), ("#", 1)),
         (("b", 255), ("c/#", 2), ("+/y", 2)),
     ],
+    "max_mqueue_age": [0, 0, 2 * SECOND, 40 * SECOND],
+    "fair": [False, True],
     "slow_threshold": [0.0, 0.5, 3.0],
     "slow_check_period": [1 * SECOND, 5 * SECOND],
     "slow_disconnect": [False, True],

@@ -20,6 +20,8 @@ class Message:
     payload: bytes
     routed_at: int
     expiry: int = 0
+    flow: int = 1
+    """FC-33: who has published it."""
     restored_at: int = 0
     """When the process began, if it has come before that (FC-27)."""
 
@@ -31,6 +33,16 @@ class Message:
     def expired(self, now: int) -> bool:
         """Whether its time is over [MQTT-3.3.2-5]."""
         return self.expiry > 0 and now >= self.routed_at + self.expiry * SECOND
+
+    def aged(self, now: int, most: int) -> bool:
+        """FC-36: whether it has waited longer than it may. Corner: a new process counts from its own beginning."""
+        return 0 < most < now - max(self.routed_at, self.restored_at)
+
+    def overdue(self, now: int, most: int) -> str:
+        """Why it is not delivered any more, if it is not: it has expired, or waited too long."""
+        if self.expired(now):
+            return "expired"
+        return "aged" if self.aged(now, most) else ""
 
     def seconds_left(self, now: int, version: int) -> int | None:
         """The Message Expiry Interval that an MQTT 5 client is told, begun seconds counted whole [MQTT-3.3.2-6]."""

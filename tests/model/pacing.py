@@ -139,13 +139,17 @@ class Pacer:
             publisher.held_by.append(self)
         return self.on
 
-    def admits(self, publisher: Publisher | None, message: Message, mailbox: list[Message]) -> bool:
+    def admits(self, publisher: Publisher | None, message: Message, has_room: bool) -> bool:
         """Whether a delivery joins the mailbox while it is on; its publisher is held back if that can be."""
         if publisher is not None and publisher.connected and self.hold(publisher):
             return True
+        return not self.on or has_room
+
+    def fits_mailbox(self, message: Message, mailbox: list[Message]) -> bool:
+        """Whether the mailbox has room for what nobody can be held back for."""
         most = self.knobs.max_mqueue_bytes
         fits = not most or sum(waiting.size for waiting in mailbox) + message.size <= most
-        return not self.on or (len(mailbox) < MAILBOX_ROOM and fits)
+        return len(mailbox) < MAILBOX_ROOM and fits
 
     def look(self) -> None:
         """It fails if it has stalled, or its bucket is empty."""

@@ -7,6 +7,7 @@ from protocol.decoder import Decoder
 from protocol.properties import MESSAGE_EXPIRY_INTERVAL
 from protocol.publish import Publish
 from session.address import Address, AddressRule
+from session.flows import FIFO, PUBLISHER
 from session.host import Host
 from session.limits import Limits
 from session.outbound import Outbound
@@ -46,6 +47,8 @@ def limits_of(knobs: Knobs) -> Limits:
         stalled_window=knobs.stalled_window,
         overflow_patience=knobs.overflow_patience,
         gate=knobs.gate,
+        max_mqueue_age=knobs.max_mqueue_age,
+        fairness=PUBLISHER if knobs.fair else FIFO,
     )
 
 
@@ -54,6 +57,7 @@ def publish_of(message: Message) -> Publish:
     properties = {MESSAGE_EXPIRY_INTERVAL: message.expiry} if message.expiry else None
     publish = Publish(message.topic.encode(), message.payload, message.qos, False, properties)  # type: ignore[arg-type]
     publish.received_at = message.routed_at
+    publish.flow = message.flow
     if message.expiry:
         publish.expires_at = message.routed_at + message.expiry * SECOND
     return publish

@@ -57,8 +57,8 @@ class Sending(State):
 
     def _stays(self, message: Message) -> bool:
         """FC-16: whether it stays in the mailbox, and what is behind it too, because it would overflow the mqueue."""
-        if not self._overflows(message) or self.pacer.too_big(message):
-            return False
+        if self.knobs.fair or not self._overflows(message) or self.pacer.too_big(message):
+            return False  # FC-33: what is quiet does not wait behind what is loud
         if self.mqueue.drop_expired(message, self.now, self.books):
             return False
         return self.pacer.begin()
@@ -157,20 +157,39 @@ class Sending(State):
         """FC-5, after FC-6: what may be sent is sent before anything is dropped."""
         had_backlog = bool(self.mqueue.waiting)
         while self.mqueue.waiting and not self.mqueue.fits(message) and self.may_go(self.mqueue.head()):
-            self._send(self.mqueue.pop())
-            self.slow.drained += 1
-            self.pacer.moved()
+            self._send_head()
         if not self.mqueue.waiting and not self.mqueue.fits(message) and self.may_go(message):
             self._send(message)  # too large to wait, and need not
             return
-        joins, began = self.mqueue.make_room(message, self.now, self.books)
+        joins, began = self._waits_beyond(message), False
+        if not joins:
+            joins, began = self.mqueue.make_room(message, self.now, self.books)
         if began:
             self.reports.append("mqueue_full")
         if not joins:
             return
         self.mqueue.join(message, self.books)
+        if not had_backlog:
+            self.looked_at = self.now
         if self.connected and not had_backlog:
             self.slow.begin_backlog(self.now)
+
+    def _send_head(self) -> None:
+        head = self.mqueue.pop()
+        if head.overdue(self.now, self.knobs.max_mqueue_age) == "aged":  # FC-36
+            self.books.drop("aged", head.qos)
+        else:
+            self._send(head)
+        self.slow.drained += 1
+        self.pacer.moved()
+
+    def _waits_beyond(self, message: Message) -> bool:
+        """FC-16, FC-33: while it holds back publishers, a fair queue takes what comes, as another's mailbox does."""
+        if not self.knobs.fair or not self.knobs.overflow_patience or not self.connected:
+            return False
+        if self.mqueue.fits(message) or self.pacer.too_big(message):
+            return False
+        return not self.mqueue.drop_expired(message, self.now, self.books) and self.pacer.begin()
 
     def drain(self) -> None:
         """FC-4, after FC-8: the kept window goes before anything new.
@@ -182,9 +201,7 @@ class Sending(State):
         self._resend_kept()
         waited = len(self.mqueue.waiting)
         while self._outbox_bytes() < DRAIN_BYTES and self.mqueue.waiting and self.may_go(self.mqueue.head()):
-            self._send(self.mqueue.pop())
-            self.slow.drained += 1
-            self.pacer.moved()
+            self._send_head()
         if not self.mqueue.waiting:
             self.pacer.empty()
             if waited or not (self.congested or self.no_slot()):
@@ -196,7 +213,7 @@ class Sending(State):
 
     def has_work(self) -> bool:
         """Whether a pass would find something to do once the outbox has been written."""
-        if self.mailbox and not (self.pacer.on and self._overflows(self.mailbox[0])):
+        if self.mailbox and not (self.pacer.on and not self.knobs.fair and self._overflows(self.mailbox[0])):
             return True  # corner: that time is over for what waits wakes nobody
         if self._kept() and self._room_to_resend() and self._may_resend(self._kept()[0]):
             return True

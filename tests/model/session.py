@@ -2,7 +2,7 @@
 
 from tests.model.books import Books
 from tests.model.inbound import PROTOCOL_ERROR, ClosedError
-from tests.model.message import Message, Packet
+from tests.model.message import SECOND, Message, Packet
 from tests.model.mqueue import MQueue
 from tests.model.pacing import Publisher
 from tests.model.sending import Sending
@@ -17,12 +17,20 @@ class Model(Sending):
     def route(self, message: Message, publisher: Publisher | None = None) -> None:
         """A delivery comes to the mailbox; an offline session stores it at once (FC-7)."""
         self.books.count(f"routed_qos{message.qos}")
-        if self.pacer.on and not self.pacer.admits(publisher, message, self.mailbox):
+        if self.pacer.on and not self._admits(publisher, message):
             self._drop_arrival(message)
             return
         self.mailbox.append(message)
         if not self.connected:
             self._store_offline()
+
+    def _admits(self, publisher: Publisher | None, message: Message) -> bool:
+        """FC-16; below its share a publisher is not held back (FC-33)."""
+        if not self.knobs.fair:
+            return self.pacer.admits(publisher, message, self.pacer.fits_mailbox(message, self.mailbox))
+        if not self.mqueue.exceeds_share(message):
+            return True
+        return self.pacer.admits(publisher, message, self.mqueue.fits(message, 2))
 
     def _store_offline(self) -> None:
         for message in self.mailbox:
@@ -118,6 +126,8 @@ class Model(Sending):
         self.inbound.forget_overdue(self.now, self.books)
         self.let_in()
         self._retry()
+        self.mqueue.drop_aged(self.now, self.books)
+        self.looked_at = self.now
         farewell = self._look_for_slow() if self.connected else None
         self.publisher.look()
         return farewell
@@ -151,6 +161,8 @@ class Model(Sending):
                 due.append(self.slow.backlog_since + self.knobs.slow_check_period)
         if self.rate is not None and self.head_waits_for == "rate":
             due.append(self.rate.next_at(self.now))
+        if self.knobs.max_mqueue_age and self.mqueue.waiting:
+            due.append(self.looked_at + min(max(self.knobs.max_mqueue_age // 8, SECOND), 60 * SECOND))
         due.append(self.publisher.deadline(self.now))
         return min((at for at in due if at is not None), default=None)
 

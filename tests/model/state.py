@@ -57,6 +57,8 @@ class State:
         self.window_limit = PACKET_IDS
         self.maximum_packet_size = 0
         self.congested = False
+        self.looked_at = now
+        """When it was last looked for what has waited too long (FC-36), or that began."""
         self.mailbox: list[Message] = []
         self.mailbox_busy = False
         self.sends = 0

@@ -11,7 +11,7 @@ from tests.model.compare import compare_interval
 from tests.model.inbound import ClosedError
 from tests.model.message import Message
 from tests.model.pair import Pair
-from tests.model.source import Source, pass_time
+from tests.model.source import Source, flow_of, pass_time
 
 _TOO_MANY_PASSES: Final = 10_000
 _TYPES: Final = {"PUBACK": packet_types.PUBACK, "PUBREC": packet_types.PUBREC, "PUBCOMP": packet_types.PUBCOMP}
@@ -47,7 +47,7 @@ class World(Pair):
         self.note(f"route {text} from {who}: QoS {qos} {topic} {size} bytes, expires after {expiry} s")
         if self.ended:
             return
-        message = Message(text, topic, qos, text.encode().ljust(size, b"."), self.model.now, expiry)
+        message = Message(text, topic, qos, text.encode().ljust(size, b"."), self.model.now, expiry, flow_of(source))
         self.model.route(message, source.model if source is not None else None)
         self.real.route(message, source.real.outbound if source is not None else None)
 

@@ -17,6 +17,7 @@ def test_reasons_come_from_the_columns_in_their_order() -> None:
         "offline_qos0",
         "session_ended",
         "not_permitted",
+        "aged",
     )
 
 
@@ -38,7 +39,7 @@ def test_counters_are_what_adds_up() -> None:
 def test_what_was_added_can_be_taken_as_0_before() -> None:
     """Files of the first version are read too: later versions add counts, and give histograms another name."""
     added = [field for field in metrics.SCHEMA.fields if field.since > metrics.FIRST_VERSION and field.before is None]
-    assert {field.since for field in added} == {2, 3, 4, 5, 6}
+    assert {field.since for field in added} == {2, 3, 4, 5, 6, 7}
     assert {field.type for field in added} == {"int64", "bool"}
     assert set(metrics.BEFORE) == set(metrics.HISTOGRAMS)
 

@@ -22,6 +22,7 @@ _ADVICE: Final = {
     "offline_qos0": "QoS 0 waits for clients that are away only with session.mqueue_store_qos0.",
     "expired": "The Message Expiry Interval of the messages was over before they could be sent.",
     "too_large": "The messages exceed the Maximum Packet Size that the client has stated.",
+    "aged": "They had waited longer than session.max_mqueue_age.",
     "not_permitted": "Rules do not allow any more what they allowed when the messages were queued.",
 }
 """What is dropped although the queue has room, and why. Otherwise the advice is about what the session waits for."""

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from broker.addresses.pages import READ_AHEAD
 from broker.storage.compaction import Compaction
+from broker.storage.lane_rule import LaneRule
+from session.flows import PUBLISHER
+from session.priorities import Priorities
 from tests.support.broker.paging import PagedAddress, storage_in
 from tests.support.waiting import until
 
@@ -65,6 +68,17 @@ async def test_limit(tmp_path: Path) -> None:
         assert address.send(2, 1000) == [True, False]
         assert await address.receive(9) == [*range(1, 9), 20]
         assert address.send(1, 10_000) == [False]
+
+
+async def test_moved_where_queues_have_lanes(tmp_path: Path) -> None:
+    """FC-26, FC-12, FC-33: compaction finds pages, whatever lanes the queues of sessions have."""
+    async with storage_in(tmp_path) as storage:
+        storage.journal.lanes = LaneRule(Priorities([("t", 5)]), PUBLISHER)
+        address = PagedAddress(storage)
+        address.send(10)
+        await storage.journal.commits.reach()
+        await Compaction(storage).remove_oldest()
+        assert await address.receive(10) == list(range(10))
 
 
 async def test_a_journal_that_is_full(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from broker.quotas.watermark import LARGE_BYTES, LARGE_LEN, Narrowed, Watermark
 from protocol.publish import Publish
 from session.limits import DROP_ARRIVAL, DROP_OLDEST, Limits
 from session.mqueue import MQueue
+from session.new_mqueue import new_mqueue
 from session.priorities import Priorities
-from session.priority_mqueue import new_mqueue
 
 MIB = 1024 * 1024
 

@@ -229,16 +229,14 @@ def test_a_session_that_ends(tmp_path: Path) -> None:
         assert both.held() == [[0, 0, 0]] * 2
 
 
-def test_each_weight_has_an_index() -> None:
-    """A delivery is found, moved and removed by its number, whatever its weight."""
+def test_each_lane_has_an_index() -> None:
+    """FC-12, FC-33: what is on disk only is kept by lane."""
     evicted = Evicted()
     for number in range(6):
         evicted.index(number % 3).add(Entry(number, 1, 16, 100, 1, 0))
     assert evicted.length == 6
-    assert sorted(evicted.weights()) == [0, 1, 2]
+    assert evicted.lanes() == [0, 1, 2]
     assert [entry.delivery for entry in evicted.entries()] == [0, 3, 1, 4, 2, 5]
-    assert evicted.move(4, 7, 8) == Entry(4, 1, 16, 100, 1, 0)
-    assert evicted.find(4) == evicted.index(1).last() == Entry(4, 7, 8, 100, 1, 0)
-    assert evicted.remove(4) is not None
-    assert evicted.find(4) is evicted.remove(4) is evicted.move(4, 1, 1) is None
-    assert evicted.index(1).last().delivery == 1
+    for delivery in (1, 4):
+        assert evicted.index(1).remove(delivery) is not None
+    assert evicted.lanes() == [0, 2]

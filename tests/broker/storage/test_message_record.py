@@ -35,6 +35,7 @@ def body_of(record: bytes) -> bytes:
     st.integers(0, 2),
     st.lists(st.tuples(NUMBERS, DELIVERIES)),
     NUMBERS,
+    st.sampled_from([0, 1, 2**22]),
     st.booleans(),
 )
 def test_message(
@@ -46,6 +47,7 @@ def test_message(
     qos: int,
     deliveries: list[tuple[int, int]],
     group: int,
+    flow: int,
     identified: bool,
 ) -> None:
     """A message comes back with its deliveries, and once more when it has been moved; a scan finds the same."""
@@ -53,6 +55,7 @@ def test_message(
     publish = Publish(b"a/b", payload, qos, retained, properties, packet_id=7 if qos else 0)
     own = Publish(b"a/b", payload, 1, True)
     own.identifiers = encode_identifiers([5]) if identified else b""
+    own.flow = flow
     targets = [message_record.target(session, delivery, own, group) for session, delivery in deliveries]
     pieces: list[bytes] = []
     size = message_record.encode(pieces, publish, expires_at, retained, publisher, targets)
@@ -61,14 +64,14 @@ def test_message(
     saved = message_record.read(body_of(written))
     assert saved[:3] == (expires_at, retained, publisher)
     assert [target[:2] for target in saved.targets] == deliveries
-    assert {target[2:] for target in saved.targets} <= {(1, True, own.identifiers, group)}
+    assert {target[2:] for target in saved.targets} <= {(1, True, own.identifiers, group, flow)}
     back = to_publish(saved)
     assert (back.topic, back.payload, back.qos, back.retain) == (b"a/b", payload, qos, retained)
     assert (back.properties or {}) == properties
     assert body_of(message_record.moved(saved, retained, saved.targets)) == body_of(written)
     around = b"before" + written + b"after"
     scanned = message_record.scan(around, 6 + records.HEAD_SIZE, 6 + len(written))
-    assert scanned[:3] == (retained, [(*target[:3], group) for target in saved.targets], len(payload))
+    assert scanned[:3] == (retained, [(*target[:3], group, flow) for target in saved.targets], len(payload))
     assert around[scanned.topic_at : scanned.topic_end] == b"a/b"
     found = message_record.scan_plain(around, 6)
     assert found in {(0, 0, 0, 0, 0), (6 + len(written), *deliveries[-1:][0], 1, len(payload)) if deliveries else ()}
@@ -79,6 +82,7 @@ def test_plain(session: int, delivery: int, payload: bytes, qos: int, retain: bo
     """The quick scan finds what most messages have, and leaves others, and damaged ones, to the other one."""
     own = Publish(b"a/b", payload, qos, retain)
     own.identifiers = encode_identifiers([5]) if identified else b""
+    own.flow = 7 if identified else 0
     targets = [message_record.target(session, delivery, own)]
     pieces: list[bytes] = []
     message_record.encode(pieces, Publish(b"a/b", payload, 2, retain), 0, False, "", targets)

@@ -31,6 +31,7 @@ def test_equals_a_plain_dictionary(steps: list[tuple[str, int]]) -> None:
         entry = plain[number] = Entry(number, frame, frame % 7, frame % 5, 1 + frame % 2, 9)
         deliveries.add(number, frame << SHIFT | entry.offset, entry.qos, entry.size, entry.size + 30)
         deliveries.add_topic(number, b"%d" % number)
+        deliveries.add_flow(number, abs(number) + 7)
 
     for step, number in steps:
         if step == "add":
@@ -48,9 +49,10 @@ def test_equals_a_plain_dictionary(steps: list[tuple[str, int]]) -> None:
                 deliveries.remove(each)
                 del plain[each]
         assert deliveries.length == len(plain)
-        assert deliveries.has_topics == bool(plain)
+        assert deliveries.has_lanes == bool(plain)
         assert deliveries.holds(number) == (number in plain)
         assert {each: deliveries.topic_of(each) for each in plain} == {each: b"%d" % each for each in plain}
+        assert {each: deliveries.flow_of(each) for each in plain} == {each: abs(each) + 7 for each in plain}
     by_number = [plain[number] for number in sorted(plain)]
     assert deliveries.entries(9) == by_number
     assert deliveries.records() == [(each.frame << SHIFT | each.offset, each.size + 30) for each in by_number]

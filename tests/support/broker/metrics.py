@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 Row = dict[str, Any]
 
-DROP_REASONS = ("queue_full", "expired", "too_large", "session_ended", "not_permitted")
+DROP_REASONS = ("queue_full", "expired", "too_large", "session_ended", "not_permitted", "aged")
 
 
 def metrics_files(directory: Path) -> list[Path]:

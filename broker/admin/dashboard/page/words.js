@@ -34,7 +34,7 @@ export const cut = (name) => (name.length <= MOST ? name : `${name.slice(0, MOST
 
 const REASONS = {
   queue_full: "mqueue full", group_queue_full: "queue of a group full", expired: "message expired", too_large: "larger than Maximum Packet Size",
-  offline_qos0: "offline, QoS 0 not stored", not_permitted: "no longer permitted by rules", session_ended: "session ended",
+  offline_qos0: "offline, QoS 0 not stored", aged: "waited too long (session.max_mqueue_age)", not_permitted: "no longer permitted by rules", session_ended: "session ended",
 };
 
 // The name of a counter of drops, such as queue_full_qos1, in the words of the report.

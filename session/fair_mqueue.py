@@ -1,0 +1,205 @@
+"""FC-33: the mqueue that is fair between flows: deficit round robin (Shreedhar and Varghese, 1995), in bytes.
+
+Each flow with a backlog has a lane. In each round a lane may send QUANTUM bytes more; what it does not use because its
+head is larger is left for the next round, and gone when the lane is empty. So each flow gets the same share of what the
+client takes, whatever the others send, and a flow that is below its share waits for one round at most.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from protocol.publish import Publish
+from session.flows import FLOW_BITS, UNKNOWN, flow_lane
+from session.journal import QueueJournal
+from session.lanes import Lane, Lanes
+from session.limits import DROP_OLDEST_QOS0, Limits
+from session.mqueue import NEAR, READ_AHEAD, MQueue
+
+QUANTUM: Final = 512
+"""Bytes of a lane in a round: few, so that lanes alternate soon. A delivery of 1 MiB waits for 2,048 short rounds."""
+
+COST: Final = 64
+"""Bytes that a delivery costs beside its payload: else empty ones were free."""
+
+
+@final
+class FairMQueue(Lanes):
+    """One lane for each flow in which something waits."""
+
+    def __init__(self, fairness: int, number: int = 0) -> None:
+        """`fairness`: which lane of a flow decides; `number`: of the weight that it is the lane of (FC-12)."""
+        super().__init__(number)
+        self._fairness = fairness
+        self._by_number: dict[int, Lane] = {}
+        self._round: list[Lane] = []
+        self._position: i64 = 0  # of the turn in the round
+        self._new: Lane | None = None  # a lane in which nothing waits yet
+        self._older: Lane | None = None  # what came before flows were told apart: it is sent first (FC-9)
+
+    def __iter__(self) -> Iterator[Publish]:
+        """The deliveries that are in memory, in the order in which they will be sent."""
+        order = self.lanes()
+        waiting = [list(lane)[::-1] for lane in order]
+        left = [int(lane.left) for lane in order]
+        position = 0
+        while any(waiting):
+            lane = waiting[position]
+            alone = sum(map(bool, waiting)) == 1
+            while lane and (alone or order[position] is self._older or cost_of(lane[-1].size) <= left[position]):
+                left[position] -= cost_of(lane[-1].size)
+                yield lane.pop()
+            position = (position + 1) % len(order)
+            left[position] += QUANTUM
+
+    def lane(self, publish: Publish) -> Lane:
+        """The lane of a delivery; a new one is among the lanes when something waits in it."""
+        return self._lane_of(self.number + flow_lane(publish.flow, self._fairness))
+
+    def _lane_of(self, number: int) -> Lane:
+        lane = self._by_number.get(number)
+        if lane is not None:
+            return lane
+        new = self._new
+        if new is None or new.number != number:
+            new = self._new = Lane(number)
+        return new
+
+    def lanes(self) -> list[Lane]:
+        """The lanes in which something waits, in the order of their turns."""
+        return self._round[self._position :] + self._round[: self._position]
+
+    def restore(self, journal: QueueJournal, on_read: Callable[[], None]) -> None:
+        """FC-27: what waited before the process began, all of it on disk."""
+        older = self.number + UNKNOWN
+        for number in sorted(journal.lanes(), key=lambda number: number != older):
+            if number >> FLOW_BITS == self.number >> FLOW_BITS:
+                lane = self._lane_of(number)
+                lane.restore(journal, on_read)
+                self.add_lane(lane)
+                if number == older:
+                    self._older = lane
+                self._enter(lane)
+
+    def read_ahead(self, least: int = READ_AHEAD) -> None:
+        """FC-30: have more of the lanes that are next read back before they are needed."""
+        lanes = len(self._round)
+        least = max(least // max(lanes, 1), 2)
+        for step in range(min(lanes, NEAR)):
+            self._round[(self._position + step) % lanes].read_ahead(least)
+
+    def fullest(self, own: Lane | None, arrival: Publish | None, policy: str) -> Lane:
+        """The lane with the most bytes, that of the arrival on a tie; one with QoS 0 if any has it."""
+        new_qos0 = arrival is not None and arrival.qos == 0
+        only_qos0 = policy == DROP_OLDEST_QOS0 and (self.waiting_qos0 > 0 or new_qos0)
+        fullest: Lane | None = None
+        most: i64 = 0
+        if own is not None and arrival is not None and (not only_qos0 or new_qos0 or own.waiting_qos0):
+            fullest = own
+            most = bytes_of(own) + cost_of(arrival.size)
+        for step in range(len(self._round)):
+            lane = self._round[(self._position + step) % len(self._round)]
+            if lane is not own and bytes_of(lane) > most and (not only_qos0 or lane.waiting_qos0):
+                fullest = lane
+                most = bytes_of(lane)
+        if fullest is None:
+            raise IndexError("nothing waits")
+        return fullest
+
+    def exceeds_share(self, publish: Publish, limits: Limits) -> bool:
+        """FC-16: whether the flow of a new delivery has more than its share of the limits with it: then it is paced."""
+        lane = self.lane(publish)
+        lanes = len(self._round) + (0 if lane.length else 1)
+        if limits.max_mqueue_len and (lane.length + 1) * lanes > limits.max_mqueue_len:
+            return True
+        return 0 < limits.max_mqueue_bytes < (lane.bytes + publish.size) * lanes
+
+    def note_joined(self, lane: Lane) -> None:
+        """A delivery has joined a lane."""
+        if lane.length == 1:
+            self._enter(lane)
+        elif lane is self.turn:
+            self._advance()
+
+    def note_sent(self, lane: Lane, size: int) -> None:
+        """A lane has sent a delivery."""
+        lane.left -= cost_of(size)
+
+    def note_left(self, lane: Lane) -> None:
+        """A delivery has left a lane. Without any it leaves the round."""
+        if lane.length == 0:
+            self._leave(lane)
+        elif lane is self.turn:
+            self._advance()
+
+    def _enter(self, lane: Lane) -> None:
+        """Its turn is after those of all others."""
+        self._new = None
+        lane.left = 0
+        self._by_number[lane.number] = lane
+        if self.turn is None:
+            self._round.append(lane)
+            self._begin_turn()
+        else:
+            self._round.insert(self._position, lane)
+            self._position += 1
+
+    def _leave(self, lane: Lane) -> None:
+        position = self._position if lane is self.turn else self._round.index(lane)
+        del self._round[position]
+        del self._by_number[lane.number]
+        if lane is self._older:
+            self._older = None
+        if position < self._position:
+            self._position -= 1
+        elif lane is self.turn:
+            self._begin_turn()
+
+    def _begin_turn(self) -> None:
+        """The turn of the lane at this position begins."""
+        if not self._round:
+            self.turn = None
+            return
+        if self._position == len(self._round):
+            self._position = 0
+        turn = self.turn = self._round[self._position]
+        turn.left += QUANTUM
+        self._advance()
+
+    def _advance(self) -> None:
+        """The next turn begins when its lane may not send its head in this one."""
+        lanes = self._round
+        turn = lanes[self._position]
+        cost = cost_of(turn.head_size())
+        passed = 0
+        while turn.left < cost and turn is not self._older:
+            if len(lanes) == 1:
+                turn.left = cost  # as after enough rounds
+                break
+            passed += 1
+            if passed == len(lanes):
+                self._skip_rounds()
+            self._position += 1
+            if self._position == len(lanes):
+                self._position = 0
+            turn = self.turn = lanes[self._position]
+            turn.left += QUANTUM
+            cost = cost_of(turn.head_size())
+        self.turn = turn
+
+    def _skip_rounds(self) -> None:
+        """All heads are large: give each lane at once what it gets in the rounds in which none may send."""
+        rounds = min([(cost_of(lane.head_size()) - lane.left - 1) // QUANTUM for lane in self._round])
+        for lane in self._round:
+            lane.left += rounds * QUANTUM
+
+
+def cost_of(size: i64) -> i64:
+    """What a delivery costs its flow, by its payload bytes."""
+    return size + COST
+
+
+def bytes_of(mqueue: MQueue) -> i64:
+    """What all that waits in a queue costs."""
+    return mqueue.bytes + COST * mqueue.length

@@ -1,0 +1,43 @@
+"""FC-33: who has published a message, as a number: its flow.
+
+A flow is two lanes in one number, that of the publisher's client id and that of the user's name. One of them decides: a
+queue is fair between publishers, or between users.
+"""
+
+from typing import Final
+from zlib import crc32
+
+FLOW_BITS: Final = 11
+"""How many bits of a lane's number say the flow; those above say the weight."""
+
+LANES: Final = 1024
+"""Flows are hashed into this many lanes (stochastic fairness queueing)."""
+
+UNKNOWN: Final = 0
+"""The lane of the broker's own messages, and of what was published before flows were told apart."""
+
+FIFO: Final = -1
+PUBLISHER: Final = 0
+USER: Final = FLOW_BITS
+"""What a queue is fair between: where the lane begins in a flow, in bits; FIFO = it does not ask."""
+
+_MASK: Final = (1 << FLOW_BITS) - 1
+
+
+def flow_of(client_id: str, user: str) -> int:
+    """The flow of what a client publishes. It is the same after a restart: what waits keeps its order (FC-9)."""
+    return _lane(user or client_id) << USER | _lane(client_id)
+
+
+def flow_lane(flow: int, fairness: int) -> int:
+    """The lane of a flow, 1 to LANES; UNKNOWN = it has none."""
+    return flow >> fairness & _MASK
+
+
+def _lane(name: str) -> int:
+    return crc32(name.encode()) % LANES + 1
+
+
+def lane_number(weight: int, flow: int) -> int:
+    """The number of the lane for a weight (FC-12, 0 = there are none) and a lane of flows (0 = all flows, UNKNOWN)."""
+    return weight << FLOW_BITS | flow

@@ -1,0 +1,218 @@
+"""A queue of several lanes under one limit: what the queues of weights (FC-12) and of flows (FC-33) have in common."""
+
+from collections.abc import Callable
+
+from mypy_extensions import i64
+
+from protocol.publish import Publish
+from session.journal import QueueJournal
+from session.limits import DROP_ARRIVAL, DROP_NEWEST, DROP_OLDEST_QOS0, Limits
+from session.mqueue import MQueue, never_fits
+
+
+class Lane(MQueue):
+    """A queue that is a part of another one."""
+
+    def __init__(self, number: int = 0) -> None:
+        super().__init__(number)
+        self.left: i64 = 0
+        """How much it may still send in this round: deliveries of a weight, or bytes of a flow."""
+
+    def head_size(self) -> int:
+        """The payload bytes of the next delivery, in memory or not. Raises IndexError if there is none."""
+        if self.tail is None or len(self.deliveries) > 0:
+            return self.head().size
+        return self.tail.first()[0]
+
+    def drop(self, policy: str) -> Publish:
+        """Remove and return a delivery, for one of another lane. Raises IndexError if there is none."""
+        if policy == DROP_NEWEST:
+            return self._pop_newest()
+        if policy == DROP_OLDEST_QOS0 and self.waiting_qos0:
+            return self._pop_oldest_qos0()
+        return self.pop()
+
+    def drop_one(self, policy: str) -> int:
+        """The same, also of what is on disk only (FC-30); returns its QoS."""
+        if self.tail is None or (policy == DROP_OLDEST_QOS0 and self.waiting_qos0):
+            return self.drop(policy).qos
+        return self._drop_newest() if policy == DROP_NEWEST else self.drop_head()
+
+    def _pop_newest(self) -> Publish:
+        tail = self.tail
+        publish = self.deliveries.pop_last() if tail is None else tail.behind.pop()
+        self._left(publish)
+        self._first_qos0 = min(self._first_qos0, len(self.deliveries))
+        return publish
+
+    def _drop_newest(self) -> int:
+        """Remove what has joined last, in memory or not, and return its QoS. Raises IndexError if there is none."""
+        tail = self.tail
+        if tail is None or tail.behind:
+            return self._pop_newest().qos
+        qos, size = tail.drop_newest()
+        self._count(qos, size, -1)
+        self._end_tail(tail)
+        return qos
+
+
+class Lanes(Lane):
+    """Each delivery waits in one lane. A subclass says in which, which lane is next, and which one drops."""
+
+    def __init__(self, number: int = 0) -> None:
+        super().__init__(number)
+        self.turn: Lane | None = None
+        """The lane that is next; None = all are empty."""
+
+    def lane(self, publish: Publish) -> Lane:
+        """The lane of a delivery; it is made if there is none."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def lanes(self) -> list[Lane]:
+        """All lanes in which something waits, and maybe others."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def fullest(self, own: Lane | None, arrival: Publish | None, policy: str) -> Lane:
+        """The lane that drops a delivery for `arrival`, whose lane is `own`; None = it joins another queue.
+
+        Raises IndexError if nothing waits.
+        """
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def note_joined(self, lane: Lane) -> None:
+        """A delivery has joined a lane."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def note_left(self, lane: Lane) -> None:
+        """A delivery has left a lane."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def note_sent(self, lane: Lane, size: int) -> None:
+        """The lane whose turn it was has given its head away, of so many payload bytes; `note_left` follows."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def append(self, publish: Publish) -> None:
+        """Add at the end of its lane. The caller has made room."""
+        lane = self.lane(publish)
+        lane.append(publish)
+        self._count(publish.qos, publish.size, 1)
+        self.note_joined(lane)
+
+    def push_front(self, publish: Publish) -> None:
+        """Put back at the head of its lane (FC-13)."""
+        lane = self.lane(publish)
+        lane.push_front(publish)
+        self._count(publish.qos, publish.size, 1)
+        self.note_joined(lane)
+
+    def begin_tail(self, publish: Publish, journal: QueueJournal, on_read: Callable[[], None]) -> None:
+        """FC-30: what joins the lane of `publish` from now on is on disk only."""
+        lane = self.lane(publish)
+        if lane.tail is None:
+            lane.begin_tail(publish, journal, on_read)
+
+    def add_lane(self, lane: Lane) -> None:
+        """FC-27: count what waits in a lane that has been restored."""
+        self.length += lane.length
+        self.bytes += lane.bytes
+        self.waiting_qos1 += lane.waiting_qos1
+        self.waiting_qos2 += lane.waiting_qos2
+
+    def head_size(self) -> int:
+        """The payload bytes of the next delivery, in memory or not. Raises IndexError if there is none."""
+        return self._turn().head_size()
+
+    def is_ready(self) -> bool:
+        """Whether the head is in memory: no other lane is sent from until it has been read back."""
+        return self.turn is not None and self.turn.is_ready()
+
+    def is_blocking(self) -> bool:
+        """Whether PUBLISHes wait for room in the address of a delivery that waits here (FC-25)."""
+        return any(lane.is_blocking() for lane in self.lanes())
+
+    def head(self) -> Publish:
+        """The next delivery, until one joins or leaves. Raises IndexError if there is none."""
+        return self._turn().head()
+
+    def pop(self) -> Publish:
+        """Remove and return the head. Raises IndexError if there is none."""
+        turn = self._turn()
+        publish = turn.pop()
+        self._count(publish.qos, publish.size, -1)
+        self.note_sent(turn, publish.size)
+        self.note_left(turn)
+        return publish
+
+    def drop_head(self) -> int:
+        """Remove the head, in memory or not, and return its QoS. Raises IndexError if there is none."""
+        turn = self._turn()
+        before = turn.bytes
+        qos = turn.drop_head()
+        size = before - turn.bytes
+        self._count(qos, size, -1)
+        self.note_sent(turn, size)
+        self.note_left(turn)
+        return qos
+
+    def drop_aged(self, before: int) -> list[int]:
+        """FC-36: drop what waits since before this time, from the head of each lane on; returns the QoS of each."""
+        dropped: list[int] = []
+        for lane in self.lanes():
+            size = lane.bytes
+            of_lane = lane.drop_aged(before)
+            if of_lane:
+                for qos in of_lane:
+                    self._count(qos, 0, -1)
+                self.bytes -= size - lane.bytes
+                self.note_left(lane)
+                dropped += of_lane
+        return dropped
+
+    def drop_for(self, arrival: Publish, limits: Limits) -> int:
+        """As `victim`, also of what is on disk only (FC-30); returns the QoS of what is dropped."""
+        if not self.length or never_fits(arrival, limits) or limits.mqueue_overflow == DROP_ARRIVAL:
+            return arrival.qos
+        own = self.lane(arrival)
+        lane = self.fullest(own, arrival, limits.mqueue_overflow)
+        waiting, before = lane.length, lane.bytes
+        qos = lane.drop_for(arrival, limits) if lane is own else lane.drop_one(limits.mqueue_overflow)
+        self._dropped(lane, waiting, before, qos)
+        return qos
+
+    def victim(self, arrival: Publish, limits: Limits) -> Publish:
+        """Remove and return what FC-5's policy drops; this may be the arrival itself."""
+        if not self.length or never_fits(arrival, limits) or limits.mqueue_overflow == DROP_ARRIVAL:
+            return arrival
+        own = self.lane(arrival)
+        lane = self.fullest(own, arrival, limits.mqueue_overflow)
+        waiting, before = lane.length, lane.bytes
+        victim = lane.victim(arrival, limits) if lane is own else lane.drop(limits.mqueue_overflow)
+        self._dropped(lane, waiting, before, victim.qos)
+        return victim
+
+    def drop(self, policy: str) -> Publish:
+        """As a lane of another queue: remove and return a delivery. Raises IndexError if there is none."""
+        lane = self.fullest(None, None, policy)
+        before = lane.length, lane.bytes
+        victim = lane.drop(policy)
+        self._dropped(lane, before[0], before[1], victim.qos)
+        return victim
+
+    def drop_one(self, policy: str) -> int:
+        """The same, also of what is on disk only (FC-30); returns its QoS."""
+        lane = self.fullest(None, None, policy)
+        before = lane.length, lane.bytes
+        qos = lane.drop_one(policy)
+        self._dropped(lane, before[0], before[1], qos)
+        return qos
+
+    def _dropped(self, lane: Lane, waiting: int, size: int, qos: int) -> None:
+        """A lane had so many deliveries and bytes before it dropped one, unless that was the arrival."""
+        if lane.length < waiting:
+            self._count(qos, size - lane.bytes, -1)
+            self.note_left(lane)
+
+    def _turn(self) -> Lane:
+        if self.turn is None:
+            raise IndexError("nothing waits")
+        return self.turn

@@ -1,0 +1,35 @@
+"""FC-36: what has waited longer than `max_mqueue_age` is dropped."""
+
+import pytest
+
+from session.flows import PUBLISHER
+from session.limits import Limits
+from session.new_mqueue import new_mqueue
+from session.overflow import looks_every
+from session.priorities import Priorities
+from tests.support.session.messages import SECOND, message, text_of
+
+
+@pytest.mark.parametrize("fairness", [-1, PUBLISHER])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_head_of_each_lane_is_looked_at(fairness: int, weighted: bool) -> None:
+    """FC-36, FC-12, FC-33: what is too old goes from each weight and flow, and the rest stays in its order."""
+    priorities = Priorities([("a", 3)]) if weighted else None
+    mqueue = new_mqueue(Limits(priorities=priorities, fairness=fairness))
+    for number in range(12):
+        publish = message(number, number % 3, "ab"[number % 2], size=10, now=number * SECOND)
+        publish.flow = 1 + number % 3
+        mqueue.append(publish)
+
+    dropped = mqueue.drop_aged(5 * SECOND)
+
+    assert sorted(dropped) == [0, 0, 1, 1, 2]
+    assert sorted(int(text_of(publish)) for publish in mqueue) == list(range(5, 12))
+    assert (mqueue.length, mqueue.bytes, mqueue.waiting_qos12) == (7, 70, 5)
+    assert sorted(int(text_of(mqueue.pop())) for _ in range(7)) == list(range(5, 12))
+
+
+@pytest.mark.parametrize(("age", "period"), [(2, 1), (80, 10), (3_600, 60)])
+def test_how_often_it_is_looked_for(age: int, period: int) -> None:
+    """FC-36: eight times within the age, every second at most, every minute at least."""
+    assert looks_every(age * SECOND) == period * SECOND
