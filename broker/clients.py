@@ -109,7 +109,7 @@ class Client:
         self.note_flow()
 
     def note_flow(self) -> None:
-        """FC-33: whose the messages are that it publishes from now on."""
+        """FC-33: set the flow of what the client publishes from now on."""
         user = "" if self.identity is None else self.identity.user
         session = self.session
         session.flow = 0 if session.limits.fairness == FIFO else flow_of(session.client_id, user)

@@ -89,7 +89,7 @@ class Session(Model):
     max_mqueue_age: Duration = Field(default=inf, gt=0)
     """FC-36: seconds that a delivery may wait in an mqueue. math.inf = any time."""
     mqueue_fairness: Literal["fifo", "publisher", "user"] = "fifo"
-    """FC-33: between whom the mqueue is fair; fifo = first in, first out."""
+    """FC-33: the mqueue is fair between publishers, or between users; fifo = first in, first out."""
     mqueue_priorities: list[Priority] = Field(default_factory=list)
     """FC-12: weights of topics in the mqueue; empty = first in, first out."""
     retry_interval: Duration = Field(default=30.0, gt=0)

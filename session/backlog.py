@@ -224,7 +224,7 @@ class Backlog:
                 sender.arm(now + looks_every(limits.max_mqueue_age))
 
     def _has_room(self, publish: Publish) -> bool:
-        """While publishers are paced: whether there is room for a delivery whose publisher is not."""
+        """Whether a delivery of a publisher that cannot be paced has room, while others are paced."""
         limits = self._sender.limits
         if limits.fairness == FIFO:
             return self._mailbox.has_room(publish, limits)

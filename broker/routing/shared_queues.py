@@ -77,7 +77,7 @@ class AgeTimer(Timer):
 
     def due(self, now: int) -> None:
         """Look at all groups."""
-        for queue in self._shared.queues.values():
+        for queue in list(self._shared.queues.values()):  # a publisher that goes on may end a group
             queue.drop_aged(now)
         self.start(now)
 
