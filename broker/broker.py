@@ -100,8 +100,7 @@ class Broker:
         self.messages = messages = Messages(self.router, self.retained, topic_rules, journal)
         self.clients = Clients()
         self.quotas = Quotas(config, settings, self.clients, self.events)
-        window = config.session.producer_window_size
-        self.addresses = Addresses(messages, self.clients, self.wheel, self.events, window, journal)
+        self.addresses = Addresses(messages, self.clients, self.wheel, self.events, settings.limits, journal)
         self.sessions = Sessions(
             self.clients,
             settings.limits,
@@ -203,7 +202,9 @@ class Broker:
         self.capabilities.use(config)
         self._admission.limit_rate()
         self._access.use(config)
-        self.addresses.producers.window = config.session.producer_window_size
+        if self.router.backpressure != self.settings.limits.backpressure:
+            self.router.backpressure = self.settings.limits.backpressure
+            self.router.forget_topics()
         self.events.use(config.log.level)
         limiting = _limiting(config) != _limiting(before)
         if limiting:

@@ -46,6 +46,7 @@ class Settings:
         mqtt = config.mqtt
         for name, value in _limits(config, self.limits.gate).items():
             setattr(self.limits, name, value)
+        self.limits.use_overflow(config.session.mqueue_overflow)
         self.max_packet_size = mqtt.max_packet_size
         self.max_clientid_len = mqtt.max_clientid_len
         self.mqtt31 = mqtt.mqtt31
@@ -101,6 +102,8 @@ def _limits(config: Config, gate: bool) -> dict[str, Any]:
         "slow_disconnect": slow.policy == "disconnect",
         "stalled_window": microseconds(own.stalled_window),
         "overflow_patience": microseconds(own.overflow_patience),
+        "overflow_timeout": microseconds(own.overflow_timeout),
+        "overflow_offline_grace": microseconds(own.overflow_offline_grace),
         "gate": gate,
     }
 

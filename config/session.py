@@ -82,8 +82,13 @@ class Session(Model):
     """FC-5: deliveries in the mqueue. 0 = no limit."""
     max_mqueue_bytes: Size = 0
     """FC-5: payload bytes in the mqueue. 0 = no limit."""
-    mqueue_overflow: Literal["drop_oldest", "drop_oldest_qos0", "drop_newest"] = "drop_oldest"
-    """FC-5: which delivery is dropped when the mqueue overflows."""
+    mqueue_overflow: Literal["drop_oldest", "drop_oldest_qos0", "drop_newest", "reject", "block"] = "drop_oldest"
+    """FC-5: which delivery is dropped when the mqueue overflows; FC-34: or that the publisher is told."""
+    overflow_timeout: FiniteDuration = Field(default=30.0, ge=1)
+    """FC-34: seconds for which a PUBLISH may wait for room in a queue; after them a client that takes nothing is as one
+    that is away."""
+    overflow_offline_grace: FiniteDuration = 0.0
+    """FC-34: seconds for which a client may be away until its queue drops, and stops nobody."""
     mqueue_store_qos0: bool = True
     """FC-7: whether sessions that are offline queue QoS 0."""
     max_mqueue_age: Duration = Field(default=inf, gt=0)

@@ -13,6 +13,9 @@ FAIL: Final = "fail"
 
 NOT_WATCHED: Final = -1
 
+UNLIMITED: Final = 2**62
+"""Bytes: no address has more."""
+
 
 @final
 class AddressRule:

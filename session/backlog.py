@@ -9,14 +9,24 @@ from mypy_extensions import i64
 
 from protocol.publish import Publish
 from session import qos0_gate
+from session.backpressure import Backpressure
 from session.flows import FIFO
 from session.journal import QueueJournal
 from session.mailbox import Mailbox
 from session.mqueue import NEAR, MQueue, never_fits
 from session.new_mqueue import new_mqueue
-from session.overflow import drop_arrival, drop_expired, has_aged, has_expired, looks_every, make_room
+from session.overflow import (
+    begin_episode,
+    drop_arrival,
+    drop_expired,
+    has_aged,
+    has_expired,
+    looks_every,
+    make_room,
+)
 from session.pacing import Pacing, has_relief
 from session.resending import KeptWindow, resend
+from session.room import has_any_room, has_room
 from session.sender import DRAIN_BYTES, Sender
 from session.source import Consumer, PendingSources, Source
 from session.window import WAIT_PUBCOMP
@@ -35,6 +45,8 @@ class Backlog:
         """What groups and retained messages have for the session (FC-13); None until the first of them."""
         self.since: i64 = 0
         """While something waits in the mqueue: since when, at the earliest since the client has connected."""
+        self.backpressure = Backpressure(sender.limits) if sender.limits.backpressure else None
+        """FC-34; None = publishers are not told."""
         self._sender = sender
         self._mailbox = mailbox
 
@@ -87,6 +99,8 @@ class Backlog:
             throttle.note_written(sender.outbox, sender.congested)
         more = sender.kept is not None and self._resend(sender.kept, now)
         mqueue = self.mqueue
+        backpressure = self.backpressure
+        waited = self.queued() if backpressure is not None else 0
         if mqueue is not None:
             more = self._drain_mqueue(mqueue, now) or more
             if self.paced:
@@ -99,6 +113,9 @@ class Backlog:
                 closed = sender.limited_by(mqueue.head(), now)
             throttle.note_head(closed, now)
             more = throttle.opens_when_written(sender.congested) or more
+        if backpressure is not None and sender.connected:
+            has_any = mqueue is None or has_any_room(sender, self._mailbox, mqueue, now)
+            backpressure.note_drained(has_any, self.queued() < waited, now)
         return more
 
     def _resend(self, kept: KeptWindow, now: int) -> bool:
@@ -206,7 +223,10 @@ class Backlog:
             if mqueue.length == 0 and not mqueue.fits(publish, limits) and sender.may_send(publish, now):
                 sender.send(publish, now)  # FC-6: too large for the queue, but it can be sent
                 return
-            if not self._waits_beyond(mqueue, publish, now) and not make_room(
+            if self.backpressure is not None:  # or the limits have just begun to ask for it
+                mqueue.keeps = limits.backpressure and self.backpressure.tells(sender.connected, now)
+            promised = mqueue.keeps and limits.fairness != FIFO and publish.qos > 0 and mqueue.fits(publish, limits, 2)
+            if not promised and not self._waits_beyond(mqueue, publish, now) and not make_room(
                 mqueue, publish, limits, sender.counters, sender.host, now, "mqueue_full"
             ):
                 return
@@ -233,6 +253,36 @@ class Backlog:
     def _on_read(self) -> None:
         """FC-30: the head of the mqueue is in memory again."""
         self._sender.host.wake()
+
+    # -- telling publishers (FC-34)
+
+    def lacking(self, publish: Publish, places: i64, arriving: bool, now: int) -> Backpressure | None:
+        """The queue, if it tells its publishers and has no room for so many QoS 1 or 2 deliveries; None = it has.
+
+        `arriving`: the PUBLISH has not waited yet, so those that wait already go first.
+        """
+        sender = self._sender
+        backpressure = self.backpressure
+        if backpressure is None:  # the limits have changed
+            backpressure = self.backpressure = Backpressure(sender.limits)
+        mqueue = self.mqueue
+        if mqueue is None:
+            mqueue = self.mqueue = new_mqueue(sender.limits)
+        if not mqueue.fits(publish, sender.limits):
+            waited = mqueue.length
+            drop_expired(mqueue, publish, sender.limits, sender.counters, now)  # FC-5: expired deliveries first
+            if mqueue.length < waited and self._mailbox.length():
+                sender.host.wake()
+        if has_room(sender, self._mailbox, mqueue, publish, places, now):
+            backpressure.note_room()
+            return backpressure if arriving and backpressure.waiters else None
+        backpressure.note_full(now)
+        begin_episode(mqueue, publish, sender.limits, sender.host, "mqueue_full")
+        return backpressure if backpressure.tells(sender.connected, now) else None
+
+    def is_waited_for(self) -> bool:
+        """Whether PUBLISHes wait for room in the mqueue."""
+        return self.backpressure is not None and len(self.backpressure.waiters) > 0
 
     # -- pacing publishers (FC-16)
 

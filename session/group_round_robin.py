@@ -72,6 +72,10 @@ class RoundRobin:
             consumer.pull_later(queue)
         return None
 
+    def has_taker(self, publish: Publish, now: int) -> bool:
+        """Whether `next` or `next_busy` would find a member that can take a delivery."""
+        return any(member.consumer.can_send(publish, now) for member in [*self._rotation, *self._busy])
+
     def next_busy(self, publish: Publish, now: int) -> Member | None:
         """A member that has left the rotation as busy, and can still take a delivery; None if there is none."""
         busy = self._busy

@@ -170,7 +170,7 @@ class Lanes(Lane):
 
     def drop_for(self, arrival: Publish, limits: Limits) -> int:
         """As `victim`, also of what is on disk only (FC-30); returns the QoS of what is dropped."""
-        if not self.length or never_fits(arrival, limits) or limits.mqueue_overflow == DROP_ARRIVAL:
+        if self._takes_nothing(arrival, limits):
             return arrival.qos
         own = self.lane(arrival)
         lane = self.fullest(own, arrival, limits.mqueue_overflow)
@@ -181,7 +181,7 @@ class Lanes(Lane):
 
     def victim(self, arrival: Publish, limits: Limits) -> Publish:
         """Remove and return what FC-5's policy drops; this may be the arrival itself."""
-        if not self.length or never_fits(arrival, limits) or limits.mqueue_overflow == DROP_ARRIVAL:
+        if self._takes_nothing(arrival, limits):
             return arrival
         own = self.lane(arrival)
         lane = self.fullest(own, arrival, limits.mqueue_overflow)
@@ -189,6 +189,15 @@ class Lanes(Lane):
         victim = lane.victim(arrival, limits) if lane is own else lane.drop(limits.mqueue_overflow)
         self._dropped(lane, waiting, before, victim.qos)
         return victim
+
+    def _takes_nothing(self, arrival: Publish, limits: Limits) -> bool:
+        """Whether the arrival is dropped, whatever waits."""
+        return (
+            not self.length
+            or self.keeps  # FC-34
+            or limits.mqueue_overflow == DROP_ARRIVAL
+            or never_fits(arrival, limits)
+        )
 
     def drop(self, policy: str) -> Publish:
         """As a lane of another queue: remove and return a delivery. Raises IndexError if there is none."""

@@ -44,6 +44,8 @@ class MQueue:
         """Whether an overflow episode is under way: each episode is logged once."""
         self.permits: Callable[[Publish], bool] | None = None
         """Whether a delivery may still be sent; None = all may. Set when rights change, until the queue is empty."""
+        self.keeps = False
+        """FC-34: whether an overflow drops what arrives: publishers have been told, so what waits is promised."""
         self._first_qos0 = 0  # no QoS 0 is before this position, so a search starts here
         self._on_read: Callable[[], None] | None = None
 
@@ -231,6 +233,6 @@ def never_fits(publish: Publish, limits: Limits) -> bool:
 def drops_head(mqueue: MQueue, arrival: Publish, limits: Limits) -> bool:
     """Whether a full queue drops its head for `arrival` (FC-5)."""
     policy = limits.mqueue_overflow
-    if policy in (DROP_NEWEST, DROP_ARRIVAL) or not mqueue.length or never_fits(arrival, limits):
+    if mqueue.keeps or policy in (DROP_NEWEST, DROP_ARRIVAL) or not mqueue.length or never_fits(arrival, limits):
         return False
     return policy != DROP_OLDEST_QOS0 or (mqueue.waiting_qos0 == 0 and arrival.qos > 0)

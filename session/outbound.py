@@ -47,7 +47,7 @@ class Outbound(Consumer):
         self.sender = Sender(limits, host, self.mailbox, now)
         self.publisher: Publisher | None = None
         """FC-16, as a publisher; None until it is first paced."""
-        if self.sender.throttle is not None:
+        if self.sender.throttle is not None or limits.backpressure:
             self.begin_backlog()
 
     def begin_backlog(self) -> Backlog:
@@ -259,6 +259,8 @@ class Outbound(Consumer):
         self.host = host
         if sender.connect(host, outbox, window, now):
             self.begin_backlog()  # FC-8: the kept window is resent by `drain`
+        if self.backlog is not None and self.backlog.backpressure is not None:
+            self.backlog.backpressure.note_presence(True, now)
         self.drain(now)
         if sender.window.full:
             sender.watch_window(now)
@@ -273,6 +275,8 @@ class Outbound(Consumer):
         self._end_pacing(now)
         self.host = host
         self.sender.disconnect(host, now)
+        if self.backlog is not None and self.backlog.backpressure is not None:
+            self.backlog.backpressure.note_presence(False, now)
         self.store_offline(now)
 
     def _end_pacing(self, now: int) -> None:

@@ -51,11 +51,12 @@ def drop_arrival(
     mqueue: MQueue, arrival: Publish, limits: Limits, counters: Counters, host: Host, event: str, group: str = ""
 ) -> None:
     """Drop `arrival`: the queue overflows although its publishers are paced (FC-16)."""
-    _begin_episode(mqueue, arrival, limits, host, event, group)
+    begin_episode(mqueue, arrival, limits, host, event, group)
     counters.count_drop("queue_full", arrival.qos)
 
 
-def _begin_episode(mqueue: MQueue, arrival: Publish, limits: Limits, host: Host, event: str, group: str) -> None:
+def begin_episode(mqueue: MQueue, arrival: Publish, limits: Limits, host: Host, event: str, group: str = "") -> None:
+    """Have the host report that the queue is full, once until the caller ends the episode."""
     if mqueue.overflowing:
         return
     mqueue.overflowing = True
@@ -83,7 +84,7 @@ def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to th
     publishers are paced, the limits are so many `times` as high.
     """
     while not drop_expired(mqueue, arrival, limits, counters, now, times):  # FC-5: expired deliveries first
-        _begin_episode(mqueue, arrival, limits, host, event, group)
+        begin_episode(mqueue, arrival, limits, host, event, group)
         waiting = mqueue.length
         counters.count_drop("queue_full", mqueue.drop_for(arrival, limits))
         if mqueue.length == waiting:  # the arrival is dropped

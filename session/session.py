@@ -255,10 +255,12 @@ class Session:
         return self.outbound.paces()
 
     def blocks_others(self) -> bool:
-        """FC-25: whether it holds deliveries of an address in which PUBLISHes wait for room."""
+        """Whether PUBLISHes wait for its queue (FC-34), or for an address of which it holds deliveries (FC-25)."""
         mqueue = self.outbound.mqueue
+        backlog = self.outbound.backlog
         return (
-            any(is_blocking(inflight.publish) for inflight in self.sender.window.entries.values())
+            (backlog is not None and backlog.is_waited_for())
+            or any(is_blocking(inflight.publish) for inflight in self.sender.window.entries.values())
             or (mqueue is not None and mqueue.is_blocking())
             or any(is_blocking(publish) for publish in self.outbound.mailbox.waiting())
         )

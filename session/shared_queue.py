@@ -4,6 +4,7 @@ from typing import final
 
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
+from session.backpressure import Backpressure
 from session.counters import Counters
 from session.flows import FIFO
 from session.group_round_robin import Member, RoundRobin
@@ -13,8 +14,9 @@ from session.journal import QueueJournal
 from session.limits import Limits
 from session.mqueue import NEAR, MQueue, never_fits
 from session.new_mqueue import new_mqueue
-from session.overflow import drop_arrival, drop_expired, has_aged, has_expired, make_room
+from session.overflow import begin_episode, drop_arrival, drop_expired, has_aged, has_expired, make_room
 from session.pacing import Pacing, has_relief
+from session.room import has_any_place, is_below_share
 from session.source import BLOCKED, DELIVERED, EMPTY, Consumer, Source
 
 
@@ -29,6 +31,8 @@ class SharedQueue(Source):
         self.counters = Counters(0)
         """The group's counters: offered = sent (handed to a member) + dropped + waiting."""
         self.mqueue: MQueue | None = None
+        self.backpressure = Backpressure(limits)
+        """FC-34."""
         self._limits = limits
         self._host = host
         self._rotation = RoundRobin()
@@ -188,11 +192,7 @@ class SharedQueue(Source):
         if publish.qos == 0 and not limits.mqueue_store_qos0 and not self._anybody_online():
             self.counters.count_drop("offline_qos0", 0)  # FC-7
             return
-        while not mqueue.fits(publish, limits) and self._is_ready(mqueue, now):
-            if not self._give_to_busy(mqueue.head(), now):
-                break
-            mqueue.pop()  # FC-6: nothing is dropped while it could be sent
-            self._note_drained(mqueue, now)
+        self._give_until_fits(mqueue, publish, now)
         if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._give_to_busy(publish, now):
             return
         if mqueue.fits(publish, limits) or self._may_join(mqueue, publish, publisher, now):
@@ -204,6 +204,45 @@ class SharedQueue(Source):
             mqueue.append(publish)
             self.counters.note_mqueue(mqueue.length, mqueue.bytes)
         self._wake_able_members(now)
+
+    def _give_until_fits(self, mqueue: MQueue, publish: Publish, now: int) -> None:
+        """FC-6: nothing is dropped while it could be sent."""
+        while not mqueue.fits(publish, self._limits) and self._is_ready(mqueue, now):
+            if not self._give_to_busy(mqueue.head(), now):
+                break
+            mqueue.pop()
+            self._note_drained(mqueue, now)
+
+    # -- telling publishers (FC-34)
+
+    def lacking(self, publish: Publish, arriving: bool, now: int) -> Backpressure | None:
+        """This queue, if it tells its publishers and has no room for a QoS 1 or 2 delivery.
+
+        `arriving`: the PUBLISH has not waited yet.
+        """
+        if not self._limits.backpressure:
+            return None
+        mqueue = self.mqueue
+        if mqueue is None:
+            mqueue = self.mqueue = new_mqueue(self._limits)
+        backpressure = self.backpressure
+        if not mqueue.fits(publish, self._limits):
+            self._give_until_fits(mqueue, publish, now)
+            drop_expired(mqueue, publish, self._limits, self.counters, now)
+            self._wake_able_members(now)
+        large = mqueue.length == 0 and not mqueue.fits(publish, self._limits)  # too large to wait
+        if (
+            mqueue.fits(publish, self._limits)
+            or is_below_share(mqueue, publish, self._limits)
+            or (large and self._rotation.has_taker(publish, now))
+        ):
+            backpressure.note_room()
+            return backpressure if arriving and backpressure.waiters else None
+        online = self._anybody_online()
+        backpressure.note_presence(online, now)
+        backpressure.note_full(now)
+        begin_episode(mqueue, publish, self._limits, self._host, "shared_queue_full", self.name)
+        return backpressure if backpressure.tells(online, now) else None
 
     # -- pacing publishers (FC-16)
 
@@ -219,6 +258,9 @@ class SharedQueue(Source):
         (FC-33).
         """
         limits = self._limits
+        mqueue.keeps = limits.backpressure and self.backpressure.tells(self._anybody_online(), now)
+        if mqueue.keeps and publish.qos and limits.fairness != FIFO and mqueue.fits(publish, limits, 2):
+            return True  # FC-34: its publisher has been told that there is room
         times = 1
         if limits.overflow_patience and not never_fits(publish, limits):
             if drop_expired(mqueue, publish, limits, self.counters, now):
@@ -244,6 +286,8 @@ class SharedQueue(Source):
         return pacing is not None and pacing.active
 
     def _note_drained(self, mqueue: MQueue, now: int) -> None:
+        if self._limits.backpressure:
+            self.backpressure.note_drained(has_any_place(mqueue, self._limits), True, now)
         pacing = self._pacing
         if pacing is None:
             return

@@ -141,6 +141,7 @@ TESTED_WITH: Final = {
     "session/lanes": "session/test_fair_mqueue.py",
     "session/new_mqueue": "broker/test_clients_flows.py",
     "session/holder": "session/test_address.py",
+    "session/room": "session/test_backpressure.py",
     "session/host": "by everything that has a session",
     "session/journal": "broker/storage/test_compaction.py",
     "session/mailbox": "session/test_qos0_gate.py",

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final, final
 
-from session.address import PAGE, Address, AddressRule
+from session.address import PAGE, UNLIMITED, Address, AddressRule
 from session.most_specific import NONE, MostSpecific
 
 SPARE: Final = 1_000
@@ -12,7 +12,7 @@ SPARE: Final = 1_000
 _CHECKED: Final = 2
 """Addresses checked for eviction for each new one. So, besides the spare ones, no more are unused than in use."""
 
-_UNLIMITED: Final = AddressRule(2**62, PAGE)
+_UNLIMITED: Final = AddressRule(UNLIMITED, PAGE)
 """For the pages of a topic that has no limit any more: they are routed at once, and what comes meanwhile after them."""
 
 
@@ -24,6 +24,8 @@ class AddressBook:
         """`rules`: topic filters with their rules; the most specific filter that matches applies."""
         self._rules = [rule for _, rule in rules]
         self._matching = MostSpecific([topic_filter for topic_filter, _ in rules]) if rules else None
+        self.blocked: dict[bytes, Address] = {}
+        """FC-34: topics without a limit whose PUBLISHes wait for room in a queue."""
         self._addresses: dict[bytes, Address] = {}
         self._round: deque[Address] = deque()
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final, final
 from broker.runtime.clock import SECOND
 from broker.runtime.timers import Timer
 from protocol.publish import Publish
-from session.address import NOT_WATCHED, Address, Watcher
+from session.address import NOT_WATCHED, UNLIMITED, Address, Watcher
+from session.backpressure import Backpressure
 from session.parked import weight
 from session.session import Session
 
@@ -55,16 +56,23 @@ class FullAddress(Watcher):
         """None if the address does not page, and has not done so before a restart."""
         self.scheduled = False
         """Whether it is queued for `settle`."""
+        self.timeout = address.rule.block_timeout
+        """Microseconds after which a PUBLISH that waits is refused; 0 = never."""
         self.timer: FullAddressTimer | None = None
         self._addresses = addresses
         self._parked: OrderedDict[Parked, None] = OrderedDict()
         self._bytes = 0  # parked payload
         self._draining = False  # an operator has asked for it: what waits is routed although there is no room
         self._orphaned = 0  # parked by sessions that have ended
+        self._waits_for: Backpressure | None = None  # FC-34: the queue that had no room
 
     def on_room(self) -> None:
         """The first PUBLISH may fit now."""
         self._addresses.schedule(self)
+
+    def shorten(self, timeout: int) -> None:
+        """FC-34: a PUBLISH waits no longer than this for room in a queue."""
+        self.timeout = min(self.timeout or timeout, timeout)
 
     # -- parking
 
@@ -106,7 +114,7 @@ class FullAddress(Watcher):
         if parked is None:
             self.address.mark = NOT_WATCHED
             return False
-        if not parked.will and not self._fits(parked.publish, parked.client_id):
+        if not parked.will and not self._fits(parked.publish, parked.client_id, now):
             return False
         self._route(parked, now)
         return True
@@ -121,7 +129,7 @@ class FullAddress(Watcher):
         if page is None:
             self.address.mark = NOT_WATCHED  # it is being read
             return False
-        if not self._fits(page.publish, page.client_id):
+        if not self._fits(page.publish, page.client_id, now):
             return False
         pages.pop()
         self._count()
@@ -133,14 +141,30 @@ class FullAddress(Watcher):
         self._draining = True
         self.on_room()
 
-    def _fits(self, publish: Publish, client_id: str) -> bool:
+    def _fits(self, publish: Publish, client_id: str, now: int) -> bool:
+        """Whether there is room in the address, and in the receivers' queues (FC-34). If not, wait for it."""
         if self._draining:
             return True
         size = self._addresses.size(publish, client_id)
-        if self.address.fits(size):
+        if not self.address.fits(size):
+            self.address.watch(size)
+            return False
+        lacking = self._addresses.lacking(publish, client_id, now)
+        if lacking is None:
+            self.end_waiting()
             return True
-        self.address.watch(size)
+        if self._waits_for is not lacking:
+            self.end_waiting()
+            self._waits_for = lacking
+            lacking.wait(self)
         return False
+
+    def end_waiting(self) -> None:
+        """FC-34: wait for no queue any more; it is the next one's turn."""
+        if self._waits_for is not None:
+            self._waits_for.forget(self)
+            self._waits_for.call()
+            self._waits_for = None
 
     def _answer(self, parked: Parked, matched: bool, now: int) -> None:
         """Acknowledge a PUBLISH (FC-21)."""
@@ -175,8 +199,12 @@ class FullAddress(Watcher):
         self._addresses.refuse(parked.session, parked.publish, self.address, now, False)
 
     def orphan(self, parked: Parked, now: int) -> None:
-        """Keep a PUBLISH of an ended session, up to `max_size_bytes` in all: no producer window bounds these."""
-        if self._orphaned + parked.weight > self.address.rule.max_size_bytes:
+        """Keep a PUBLISH of an ended session, up to `max_size_bytes` in all: no producer window bounds these.
+
+        Without a limit (FC-34) none is kept.
+        """
+        most = self.address.rule.max_size_bytes
+        if most == UNLIMITED or self._orphaned + parked.weight > most:
             self.discard(parked, now)
         else:
             parked.orphaned = parked.weight
@@ -188,7 +216,7 @@ class FullAddress(Watcher):
         """Set the timer: after CHECK_PERIOD, or at the `block_timeout` of the first PUBLISH if that is earlier."""
         at = now + CHECK_PERIOD
         parked = self._first()
-        timeout = self.address.rule.block_timeout
+        timeout = self.timeout
         if parked is not None and timeout:
             at = min(at, parked.since + timeout)
         timer = self.timer
@@ -199,7 +227,7 @@ class FullAddress(Watcher):
     def check(self, now: int) -> None:
         """Time out PUBLISHes that have waited too long, and end the episode if there is room again."""
         address = self.address
-        timeout = address.rule.block_timeout
+        timeout = self.timeout
         for _ in range(AT_ONCE):
             parked = self._first()
             if parked is None or not timeout or now < parked.since + timeout:
@@ -215,6 +243,7 @@ class FullAddress(Watcher):
             if self.pages is not None:
                 self.pages.end()
             self.timer = None
+            self.end_waiting()
             self._addresses.end(self)
             return
         self.watch_time(now)
@@ -236,6 +265,7 @@ class FullAddress(Watcher):
         self.address.waiting = len(self._parked) + (self.pages.length if self.pages is not None else 0)
         if not self.address.waiting:
             self._draining = False
+            self.end_waiting()
 
 
 @final

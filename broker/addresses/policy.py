@@ -1,4 +1,7 @@
-"""Handles PUBLISHes to full addresses as their policy says (FC-24 to FC-26)."""
+"""Handles PUBLISHes to full addresses as their policy says (FC-24 to FC-26), or whose receivers are full (FC-34).
+
+A topic without a limit gets an address while PUBLISHes to it wait for room in a receiver's queue.
+"""
 
 import asyncio
 from collections import deque
@@ -20,7 +23,9 @@ from broker.storage.journal import Journal
 from broker.storage.kept_address import KeptAddress
 from protocol import reason_codes
 from protocol.publish import Publish
-from session.address import DROP, FAIL, NOT_WATCHED, PAGE, Address
+from session.address import DROP, FAIL, NOT_WATCHED, PAGE, UNLIMITED, Address, AddressRule
+from session.backpressure import Backpressure
+from session.limits import Limits
 from session.session import Session
 
 _CONTEXT: Final = Context()
@@ -36,12 +41,12 @@ class Addresses:
         clients: Clients,
         wheel: Wheel,
         events: Events,
-        window: int,
+        limits: Limits,
         journal: Journal | None = None,
     ) -> None:
-        """`window`: the producer window in bytes. `journal`: None = no address pages."""
+        """`journal`: None = no address pages."""
         self.wheel = wheel
-        self.producers = Producers(wheel, window)
+        self.producers = Producers(wheel, limits)
         self.parked_total = 0
         """PUBLISHes that have been parked."""
         self.paged_total = 0
@@ -55,6 +60,7 @@ class Addresses:
         self._clients = clients
         self._events = events
         self._journal = journal
+        self._limits = limits
         self._full_addresses: dict[Address, FullAddress] = {}
         self._ready: deque[FullAddress] = deque()
         self._scheduled = False
@@ -62,13 +68,17 @@ class Addresses:
     @property
     def full(self) -> int:
         """How many addresses are full."""
-        return len(self._full_addresses)
+        return len(self._full_addresses) - len(self._messages.router.addresses.blocked)
 
     # -- PUBLISHes to a full address
 
     def overflow(self, endpoint: Endpoint, session: Session, publish: Publish, now: int) -> None:
-        """Apply the address's policy to an accepted PUBLISH that found it full."""
-        address = self._address(publish)
+        """Apply the policy of the address, or of the receivers (FC-34), to an accepted PUBLISH that found no room."""
+        router = self._messages.router
+        address = router.address(publish.topic)
+        if address is None or self._has_room(address, publish, session):
+            self._overflow_queue(endpoint, session, publish, address, now)
+            return
         full = self._full_address(address, now)
         policy = address.rule.full_policy
         if policy == FAIL:
@@ -81,13 +91,39 @@ class Addresses:
             self._park(full, session, publish, now)
             self.producers.limit(endpoint, session, now)
 
+    def _has_room(self, address: Address, publish: Publish, session: Session) -> bool:
+        """Whether it is not the address that has no room. What an address pages waits there for its receivers too."""
+        size = self._messages.router.late_receivers(publish.topic).size(publish, session.outbound)
+        return address.rule.full_policy != PAGE and address.fits(size)
+
+    def _overflow_queue(
+        self, endpoint: Endpoint, session: Session, publish: Publish, address: Address | None, now: int
+    ) -> None:
+        """FC-34: a receiver has no room for a PUBLISH. A 3.1.1 client waits: no acknowledgement could tell it."""
+        router = self._messages.router
+        if session.version == 5 and router.receivers(publish.topic).rejects:
+            self.refuse(session, publish, address, now, True)
+            return
+        if address is None:
+            address = router.addresses.blocked.get(publish.topic)
+        if address is None:
+            rule = AddressRule(UNLIMITED, block_timeout=self._limits.overflow_timeout)
+            address = router.addresses.blocked[publish.topic] = Address(publish.topic, rule)
+        full = self._full_address(address, now)
+        full.shorten(self._limits.overflow_timeout)
+        self._park(full, session, publish, now)
+        if address.waiting == 1:
+            full.settle(now, 1)  # so that the queue knows that somebody waits, before reading is paused
+        self.producers.limit(endpoint, session, now)
+
     def overflow_will(self, session: Session, publish: Publish, now: int) -> None:
         """Route a will even if its address is full: it has no publisher whose connection could be paused.
 
         It is queued behind PUBLISHes that wait, because its client may have sent them (FC-9).
         """
-        address = self._address(publish)
-        if address.waiting and not self.stopping:
+        router = self._messages.router
+        address = router.address(publish.topic) or router.addresses.blocked.get(publish.topic)
+        if address is not None and address.waiting and not self.stopping:
             full = self._full_address(address, now)
             if address.rule.full_policy != PAGE:
                 full.add(Parked(full, publish, session, now, will=True))
@@ -96,14 +132,14 @@ class Addresses:
                 return
         self.publish_late(publish, session.client_id, now)
 
-    def _address(self, publish: Publish) -> Address:
-        address = self._messages.router.address(publish.topic)
-        assert address is not None  # only an address can be full
-        return address
-
     def size(self, publish: Publish, client_id: str) -> int:
         """Payload bytes that a message of this client would add to its address."""
-        return self._messages.router.size(publish, self._clients.outbound(client_id))
+        return self._messages.router.late_receivers(publish.topic).size(publish, self._clients.outbound(client_id))
+
+    def lacking(self, publish: Publish, client_id: str, now: int) -> Backpressure | None:
+        """FC-34: a queue that has no room for a PUBLISH that waits; None = all have."""
+        receivers = self._messages.router.late_receivers(publish.topic)
+        return receivers.lacking(publish, self._clients.outbound(client_id), False, now)
 
     def publish_late(self, publish: Publish, client_id: str, now: int) -> bool:
         """Route a PUBLISH that has waited, or a will; returns whether there is a subscription."""
@@ -159,15 +195,21 @@ class Addresses:
             self.paged_total += 1
         return commit
 
-    def refuse(self, session: Session, publish: Publish, address: Address, now: int, expected: bool) -> None:
-        """Refuse as `fail` does (FC-26); discard if it is QoS 0 or no acknowledgement is expected."""
-        address.refused += 1
+    def refuse(self, session: Session, publish: Publish, address: Address | None, now: int, expected: bool) -> None:
+        """Refuse as `fail` does (FC-26); discard if it is QoS 0 or no acknowledgement is expected.
+
+        `address`: None = a topic without a limit, of which nothing waits (FC-34).
+        """
         self.refused_total += 1
+        if address is not None:
+            address.refused += 1
         if not expected or publish.qos == 0:
             session.inbound.discard()
             return
         session.inbound.count_refused()
-        message = f"PUBLISH to {topic_name(address.topic)!r}, which is full"
+        queue = address is None or publish.topic in self._messages.router.addresses.blocked
+        why = "for which the queue of a subscriber has no room" if queue else "which is full"
+        message = f"PUBLISH to {topic_name(publish.topic)!r}, {why}"
         refused = PublishRefused(reason_codes.QUOTA_EXCEEDED, message)
         self._events.publish_refused(session, refused, now)
         if session.version == 5:
@@ -200,7 +242,8 @@ class Addresses:
         full = self._full_addresses[address] = FullAddress(self, address)
         address.watcher = full
         full.watch_time(now)
-        self._log("address_full", address)
+        if address.topic not in self._messages.router.addresses.blocked:
+            self._log("address_full", address)
         return full
 
     def end(self, full: FullAddress) -> None:
@@ -209,11 +252,13 @@ class Addresses:
         address.watcher = None
         address.mark = NOT_WATCHED
         del self._full_addresses[address]
-        self._log("address_has_room", address)
+        if self._messages.router.addresses.blocked.pop(address.topic, None) is None:
+            self._log("address_has_room", address)
 
     def drain(self, topic: bytes) -> int:
         """Route all that waits for room in an address, at most AT_ONCE in a turn of the loop; returns how many wait."""
-        address = self._messages.router.addresses.get(topic)
+        book = self._messages.router.addresses
+        address = book.get(topic) or book.blocked.get(topic)
         full = None if address is None else self._full_addresses.get(address)
         if full is None:
             return 0
@@ -255,17 +300,18 @@ class Addresses:
             asyncio.get_running_loop().call_soon(self._settle, context=_CONTEXT)
 
     def _settle(self) -> None:
-        """Settle the scheduled ones: together they route at most AT_ONCE PUBLISHes in one turn of the loop."""
-        self._scheduled = False
+        """Settle the scheduled ones: in turn, at most AT_ONCE PUBLISHes in one turn of the loop."""
         now = monotonic_us()
         ready = self._ready
-        turns = min(len(ready), AT_ONCE)
         try:
-            for _ in range(turns):
+            for _ in range(AT_ONCE):
+                if not ready:
+                    break
                 full = ready.popleft()
                 full.scheduled = False
-                full.settle(now, AT_ONCE // turns)
+                full.settle(now, 1)  # if there is more to route, it joins at the end
         finally:
+            self._scheduled = False
             if ready:
                 self._settle_soon()
 

@@ -6,6 +6,7 @@ from broker.addresses.full_address import Parked
 from broker.runtime.clock import SECOND
 from broker.runtime.endpoint import PARKED, Endpoint
 from broker.runtime.timers import Timer, Wheel
+from session.limits import Limits
 from session.session import Session
 
 CHECK_PERIOD: Final = SECOND
@@ -29,13 +30,17 @@ class Producer:
 class Producers:
     """The sessions with parked PUBLISHes."""
 
-    def __init__(self, wheel: Wheel, window: int) -> None:
-        self.window = window
-        """Bytes that one session may have parked; from there on its connection is paused."""
+    def __init__(self, wheel: Wheel, limits: Limits) -> None:
+        self._limits = limits
         self._wheel = wheel
         self._producers: dict[Session, Producer] = {}
         self._paused: dict[Session, Producer] = {}
         self._timer: DeadlockTimer | None = None
+
+    @property
+    def window(self) -> int:
+        """Bytes that one session may have parked; from there on its connection is paused."""
+        return self._limits.producer_window_size
 
     def used_up(self, session: Session) -> bool:
         """Whether its window is used up: then it is paused, unless it blocks others."""

@@ -5,6 +5,8 @@ from typing import Final, final
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.address import Address
+from session.backpressure import Backpressure
+from session.limits import Limits
 from session.outbound import Outbound
 from session.shared_queue import SharedQueue
 
@@ -19,6 +21,8 @@ class Route:
         self.retain_as_published = subscription.retain_as_published
         self.identifiers = subscription.identifiers
         """Subscription Identifiers, encoded; empty = none."""
+        self.places = 1
+        """How many deliveries the session gets of each message, if overlapping subscriptions are not merged (FC-34)."""
         self.no_local = subscription.no_local
         """Whether the session gets its own messages only by `own`."""
         self.own: Route | None = None
@@ -73,11 +77,18 @@ class Receivers:
         self.routes: list[Route] = []
         """Plain routes: a delivery depends only on QoS and RETAIN."""
         self.others = False
-        """Whether there are special routes or groups, or the topic is closed or limited (then no route is plain)."""
+        """Whether there are special routes or groups, or the topic is closed or limited, or a receiver tells.
+
+        If one of the last three is so, no route is plain.
+        """
         self.closed = False
         """Whether only the broker itself may publish to the topic."""
         self.address: Address | None = None
         """The topic's address, if it is limited (FC-24)."""
+        self.backpressure = False
+        """FC-34: whether a receiver tells publishers that it is full."""
+        self.rejects = False
+        """FC-34: whether one of them has `reject`."""
         self.special = _NO_ROUTES
         self.groups = _NO_GROUPS
 
@@ -91,9 +102,24 @@ class Receivers:
         self.address = address
         self.others = True
 
+    def ask(self, routes: list[Route], groups: Limits | None) -> None:
+        """FC-34: take note whether a receiver tells publishers that it is full. Call before `add`.
+
+        `groups`: the limits of groups; None = there are none.
+        """
+        limits = [route.outbound.sender.limits for route in routes] + ([] if groups is None else [groups])
+        self.backpressure = any(each.backpressure for each in limits)
+        self.rejects = any(each.rejects for each in limits)
+        self.others = self.others or self.backpressure
+        places: dict[Outbound, int] = {}
+        for route in routes:
+            places[route.outbound] = places.get(route.outbound, 0) + 1
+        for route in routes:
+            route.places = places[route.outbound]
+
     def add(self, route: Route) -> None:
         """Add a session's route."""
-        if route.special or self.closed or self.address is not None:
+        if route.special or self.closed or self.backpressure or self.address is not None:
             if not self.special:
                 self.special = []
             self.special.append(route)
@@ -126,5 +152,42 @@ class Receivers:
                 count += 1
         return count * publish.size
 
+    def lacking(self, publish: Publish, publisher: Outbound | None, arriving: bool, now: int) -> Backpressure | None:
+        """FC-34: a receiver's queue that has no room for `publish`; None = all have room, or do not tell.
+
+        `arriving`: it has not waited yet.
+        """
+        if publish.qos == 0 or not self.backpressure:
+            return None
+        for route in self.special:
+            own = route if not route.no_local or route.outbound is not publisher else route.own
+            if own is not None and own.qos:
+                lacking = _lacking(route.outbound, publish, route.places, arriving, now)
+                if lacking is not None:
+                    return lacking
+        for group in self.groups:
+            lacking = group.lacking(publish, arriving, now)
+            if lacking is not None:
+                return lacking
+        return None
+
+    def lacks_room(self, publish: Publish, publisher: Outbound, blocked: dict[bytes, Address]) -> bool:
+        """FC-34: whether a PUBLISH that comes finds no room, or others wait before it (FC-9).
+
+        `blocked`: topics of which PUBLISHes wait.
+        """
+        if publish.qos == 0:
+            return False
+        address = blocked.get(publish.topic)
+        if address is not None and address.waiting:
+            return True
+        return self.lacking(publish, publisher, True, publish.received_at) is not None
+
     def __len__(self) -> int:
         return len(self.routes) + len(self.special) + len(self.groups)
+
+
+def _lacking(outbound: Outbound, publish: Publish, places: int, arriving: bool, now: int) -> Backpressure | None:
+    if not outbound.sender.limits.backpressure:
+        return None
+    return outbound.begin_backlog().lacking(publish, places, arriving, now)

@@ -29,7 +29,7 @@ NOBODY: Final = 0
 MATCHED: Final = 1
 """The message has been offered to each subscription."""
 FULL: Final = 2
-"""The topic's address is full: the message is not routed (FC-24)."""
+"""The topic's address is full (FC-24), or a receiver's queue (FC-34): the message is not routed."""
 CLOSED: Final = 3
 """Clients may not publish to the topic: the message is not routed."""
 
@@ -73,6 +73,8 @@ class Router:
         self._topic_rules = TopicRules() if topic_rules is None else topic_rules
         self.shared = SharedQueues() if shared is None else shared
         self.addresses = AddressBook([]) if addresses is None else addresses
+        self.backpressure = self.shared.limits.backpressure
+        """FC-34: whether any queue tells publishers that it is full. If so, no message is routed without the cache."""
         self.authorizer = authorizer
         """None = all clients may receive the same."""
         self._merge = merge
@@ -123,6 +125,8 @@ class Router:
                     or not address.fits(receivers.size(publish, publisher))  # FC-24
                 ):
                     return FULL
+                if receivers.backpressure and receivers.lacks_room(publish, publisher, self.addresses.blocked):
+                    return FULL
             publish.holder = receivers.address
             receivers.deliver_to_others(publish, publisher)
             return MATCHED if receivers.address is None or len(receivers) > 0 else NOBODY
@@ -156,10 +160,11 @@ class Router:
         return verdict
 
     def _is_open(self, topic: bytes) -> bool:
-        """Whether it is neither closed, hidden nor limited, and has not too many levels."""
+        """Whether it is neither closed, hidden nor limited, has not too many levels, and no queue tells (FC-34)."""
         rules = self._topic_rules
         return (
-            topic.count(b"/") < self._max_topic_levels
+            not self.backpressure
+            and topic.count(b"/") < self._max_topic_levels
             and rules.may_publish(topic)
             and rules.may_receive(topic)
             and self.address(topic) is None
@@ -198,14 +203,10 @@ class Router:
 
     def route_late(self, publish: Publish, publisher: Outbound | None) -> int:
         """Route without the checks for permission and for room in the address; returns NOBODY or MATCHED."""
-        receivers = self._late_receivers(publish.topic)
+        receivers = self.late_receivers(publish.topic)
         publish.holder = receivers.address
         receivers.deliver_to_others(publish, publisher)
         return MATCHED if len(receivers) > 0 else NOBODY
-
-    def size(self, publish: Publish, publisher: Outbound | None) -> int:
-        """Payload bytes that a message would add to its address."""
-        return self._late_receivers(publish.topic).size(publish, publisher)
 
     def address(self, topic: bytes) -> Address | None:
         """The address of a topic; None if the topic has no limit."""
@@ -260,7 +261,7 @@ class Router:
         receivers = self.cache.get(topic)
         return self._find(topic) if receivers is None else receivers
 
-    def _late_receivers(self, topic: bytes) -> Receivers:
+    def late_receivers(self, topic: bytes) -> Receivers:
         """Who gets a message that waited: its topic may have too many levels for those that come since a restart."""
         if topic.count(b"/") >= self._max_topic_levels:
             return self._uncached(topic)  # and not cached: `route` would find it there
@@ -296,7 +297,11 @@ class Router:
 
     def _fill(self, receivers: Receivers, topic: bytes) -> None:
         matching = self._matching(topic)
-        for route in self._routes(matching, topic):
+        routes = self._routes(matching, topic)
+        if self.backpressure:
+            grouped = any(subscribers.groups for subscribers in matching)
+            receivers.ask(routes, self.shared.limits if grouped else None)
+        for route in routes:
             receivers.add(route)
         for subscribers in matching:
             if subscribers.groups is not None:

@@ -25,9 +25,9 @@ class SharedQueues:
     def __init__(self, limits: Limits | None = None, host: Host | None = None, journal: Journal | None = None) -> None:
         self.queues: dict[str, SharedQueue] = {}
         """By `$share/name/filter`."""
+        self.limits = Limits() if limits is None else limits
         self.dropped = 0
         """Deliveries dropped because a queue was full, for groups that no longer exist."""
-        self._limits = Limits() if limits is None else limits
         self._host = NoHost() if host is None else host
         self._journal = journal
         self._kept: dict[str, KeptGroup] = {}
@@ -37,7 +37,7 @@ class SharedQueues:
         """The queue of the group `name`; it is created if there is none."""
         queue = self.queues.get(name)
         if queue is None:
-            queue = self.queues[name] = SharedQueue(name, self._limits, self._host)
+            queue = self.queues[name] = SharedQueue(name, self.limits, self._host)
         return queue
 
     def keep(self, name: str) -> None:

@@ -144,7 +144,7 @@ def test_every_mistake_at_once(path: Path) -> None:
         "sluice.yaml:15: mqtt.connect_timeout: found 30, a number without a unit: write a number with a unit",
         "sluice.yaml:17: session.max_inflight: found 70000: write at most 65535",
         "sluice.yaml:18: session.max_inflight: is given twice, in lines 17 and 18: keep one",
-        "sluice.yaml:19: session.mqueue_overflow: found 'drop-oldest': write drop_oldest, drop_oldest_qos0 or",
+        "sluice.yaml:19: session.mqueue_overflow: found 'drop-oldest': write drop_oldest, drop_oldest_qos0,",
         "sluice.yaml:20: session.retry_interval: found '0s': write more than 0s",
         "sluice.yaml:21: session.max_mqeue_len: unknown key; did you mean 'max_mqueue_len'?",
         "sluice.yaml:22: session.mqueue_store_qos0: found 'perhaps': write true or false",

@@ -37,12 +37,14 @@ pytestmark = pytest.mark.once
 
 
 def test_session_defaults_are_flow_controls() -> None:
-    """Names and defaults of section `session` are those of FC-1, 5, 7, 8, 10 to 12, 14, 16, 20, 22, 23, 25, 33, 36."""
+    """Names and defaults of section `session` are of FC-1, 5, 7, 8, 10 to 12, 14, 16, 20, 22, 23, 25, 33 to 36."""
     assert Session().model_dump() == {
         "max_inflight": 32,
         "max_mqueue_len": 1000,
         "max_mqueue_bytes": 0,
         "mqueue_overflow": "drop_oldest",
+        "overflow_timeout": 30.0,
+        "overflow_offline_grace": 0.0,
         "mqueue_store_qos0": True,
         "max_mqueue_age": math.inf,
         "mqueue_fairness": "fifo",
@@ -232,6 +234,8 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Session, "max_mqueue_len", [-1, 1.5, "x", None, True]),
     (Session, "max_mqueue_bytes", [-1, 1.5, "10 M", None, True]),
     (Session, "mqueue_overflow", ["drop", "DROP_OLDEST", None, 1]),
+    (Session, "overflow_timeout", ["500ms", 0, "infinity", None]),
+    (Session, "overflow_offline_grace", ["-1s", "infinity", None]),
     (Session, "mqueue_store_qos0", ["maybe", None, 2]),
     (Session, "max_mqueue_age", [0, -1, "30", None]),
     (Session, "mqueue_fairness", ["client", "FIFO", None, 1]),

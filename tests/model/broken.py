@@ -4,14 +4,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from tests.model.group import Group, Member
 from tests.model.inbound import ClosedError
 from tests.model.knobs import Knobs
 from tests.model.message import Message
 from tests.model.mqueue import MQueue
-from tests.model.pacing import Bucket, Pacer, Publisher
+from tests.model.pacing import Bucket, Pacer
 from tests.model.session import Model
 from tests.model.state import Inflight
+from tests.model.telling import Telling
+
+FOR_EVER: Final = 1 << 60
+"""Microseconds."""
 
 
 class WindowTooLarge(Model):
@@ -285,74 +288,45 @@ class HeldForever(Model):
         self.publisher.connected = False
 
 
-class DropsTheFirst(Group):
-    """FC-16, FC-13: what comes for a queue that holds back pushes out what waits."""
-
-    def _fits_twice(self, message: Message) -> bool:
-        if super()._fits_twice(message) and self.mqueue.waiting:
-            self.mqueue.make_room(message, self.pacer.now, self.books)
-        return super()._fits_twice(message)
-
-
-class PacesForNobody(Group):
-    """FC-16, FC-13: holds back though no member is online."""
-
-    def _holds_back(self, message: Message, publisher: Publisher | None) -> bool:
-        if publisher is not None and publisher.connected and self.pacer.begin():
-            self.pacer.hold(publisher)
-        return super()._holds_back(message, publisher)
-
-
-class AlwaysTheFirst(Group):
-    """FC-13: who gets something stays first in line."""
-
-    def _give(self, message: Message) -> bool:
-        line = list(self.line)
-        given = super()._give(message)
-        if given:
-            self.line = [member for member in line if member in self.line]
-        return given
-
-
-class KeepsWhatIsBack(Group):
-    """FC-13: what comes back goes to the tail."""
-
-    def take_back(self, messages: list[Message]) -> int:
-        waiting = self.mqueue.waiting
-        back = super().take_back(messages)
-        if self.mqueue.waiting[: len(messages)] == messages:
-            self.mqueue.waiting = waiting + messages
-        return back
-
-
-class DropsUnpressed(Group):
-    """FC-6, FC-13: drops though a member that has enough to do could take it."""
-
-    def _press(self, message: Message) -> bool:
-        return False
-
-
-class HighestQos(Group):
-    """FC-13: the QoS of a member's own subscription does not matter."""
-
-    def join(self, member: Member, qos: int) -> None:
-        super().join(member, 2)
-
-
-class StoresForNobody(Group):
-    """FC-7, FC-13: QoS 0 is kept though nobody is online."""
+class TellsForEver(Model):
+    """FC-34: a client that takes nothing stops its publishers for ever."""
 
     def __init__(self, knobs: Knobs, now: int) -> None:
-        super().__init__(replace(knobs, mqueue_store_qos0=True), now)
+        super().__init__(knobs, now)
+        self.telling = Telling(replace(knobs, overflow_timeout=FOR_EVER))
+
+
+class TellsOfTheAbsent(Model):
+    """FC-34: so does a client that is away."""
+
+    def __init__(self, knobs: Knobs, now: int) -> None:
+        super().__init__(knobs, now)
+        self.telling = Telling(replace(knobs, overflow_offline_grace=FOR_EVER))
+
+
+class TellsTooLate(Model):
+    """FC-34: what is in the mailbox needs no room."""
+
+    def _has_place(self, message: Message | None, times: int = 1) -> bool:
+        mailbox, self.mailbox = self.mailbox, []
+        has_place = super()._has_place(message, times)
+        self.mailbox = mailbox
+        return has_place
+
+
+class DropsPromised(Model):
+    """FC-34: what waits goes for what arrives, though publishers are told."""
+
+    def _queue(self, message: Message) -> None:
+        telling, self.telling = self.telling, Telling(replace(self.knobs, mqueue_overflow="drop_oldest"))
+        super()._queue(message)
+        self.telling = telling
 
 
 MODELS: Final[list[type[Model]]] = [
     WindowTooLarge, LowestId, Overtakes, GateOrder, NeverBusy, RareSamples, DropsNewest, DropsTooEarly, StoresAll,
     ResendsBackwards, ResendsAtOnce, RetriesAlways, ForgetsBytes, BurstsFar, StartsRoundsAnew, SlowForever,
     StallsWhileMoving, NoCredit, RoutesTwice, RemembersForever, ForgetsAltogether, TakesAnyAcknowledgement,
-    ParksForever, ParksWithoutEnd,
+    ParksForever, ParksWithoutEnd, TellsForEver, TellsOfTheAbsent, TellsTooLate, DropsPromised,
     *map(paced_by, [Fluttering, Trusting, Recovering, Holding]), NotRefilled, HeldForever,
-]  # fmt: skip
-GROUPS: Final[list[type[Group]]] = [
-    AlwaysTheFirst, KeepsWhatIsBack, DropsUnpressed, HighestQos, StoresForNobody, DropsTheFirst, PacesForNobody,
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from tests.model.mqueue import MQueue
 from tests.model.pacing import Pacer, Publisher
 from tests.model.sending import DRAIN_BYTES
 from tests.model.session import Model
+from tests.model.telling import Telling
 
 
 class Group:
@@ -26,6 +27,7 @@ class Group:
         self.hurried: list[Member] = []
         """Corner: who has left the line only for having enough to do in its pass; an overflow presses them (FC-6)."""
         self.reports: list[str] = []
+        self.telling = Telling(knobs)
 
     def join(self, member: "Member", qos: int) -> None:
         """A session subscribes, or changes the QoS of its subscription; it stands in line after its next drain."""
@@ -62,6 +64,36 @@ class Group:
         if self._makes_room(message, now, publisher):
             self.mqueue.join(message, self.books)
 
+    # -- telling publishers (FC-34)
+
+    def lacks_room(self, message: Message, now: int) -> bool:
+        """Whether the publisher of a message of QoS 1 or 2 is told that there is no room for it."""
+        while not self.mqueue.fits(message) and self._is_ready() and self._press(self.mqueue.head()):
+            self.mqueue.pop()  # FC-6
+            self._drained()
+        self.mqueue.drop_expired(message, now, self.books)
+        if self._has_place(message):
+            self.telling.lacks(True, now)
+            return False
+        online = any(member.connected for member in self.members)
+        if online:
+            self.telling.away_since = None
+        elif self.telling.away_since is None:
+            self.telling.away_since = now
+        self.telling.lacks(False, now)
+        if self.mqueue.begin_episode():
+            self.reports.append("shared_queue_full")
+        return self.telling.tells(online, now)
+
+    def _has_place(self, message: Message) -> bool:
+        if not self.mqueue.fits(message) and not self.mqueue.waiting:
+            return any(member.can_take(message) for member in self.line + self.hurried)
+        return self.mqueue.fits(message) or self._is_below_share(message)
+
+    def _is_below_share(self, message: Message) -> bool:
+        """FC-33: a quiet publisher is not told that a loud one has filled the queue."""
+        return self.knobs.fair and not self.mqueue.exceeds_share(message) and self.mqueue.fits(message, 2)
+
     def _is_ready(self) -> bool:
         """Whether there is a head to hand over; what is before it and has waited too long goes (FC-36)."""
         age = self.knobs.max_mqueue_age
@@ -73,6 +105,11 @@ class Group:
         """Whether it may join (FC-5, FC-16); if not, it has been dropped."""
         mqueue = self.mqueue
         joins, began, times = False, False, 1
+        if not mqueue.fits(message):
+            online = any(member.connected for member in self.members)
+            mqueue.keeps = self.telling.applies() and self.telling.tells(online, now)
+            if mqueue.keeps and self.knobs.fair and message.qos and mqueue.fits(message, 2):
+                return True  # it has been told that there is room
         paces = bool(self.knobs.overflow_patience) and not self.pacer.too_big(message)
         if mqueue.fits(message) or (paces and mqueue.drop_expired(message, now, self.books)):
             return True
@@ -103,6 +140,11 @@ class Group:
 
     def _drained(self) -> None:
         """Something has been handed over that waited."""
+        knobs, length, size = self.knobs, len(self.mqueue.waiting), self.mqueue.bytes()
+        has_place = (not knobs.max_mqueue_len or length < knobs.max_mqueue_len) and (
+            not knobs.max_mqueue_bytes or size < knobs.max_mqueue_bytes
+        )
+        self.telling.drained(has_place, True, self.pacer.now)
         self.pacer.drained(self.mqueue)
         if self.pacer.on and self.pacer.relieved(self.mqueue, 0):
             self.pacer.end()

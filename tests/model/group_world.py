@@ -56,6 +56,12 @@ class SharedWorld:
         text = f"{self.name}{self.count}"
         self.count += 1
         message = Message(text, topic, qos, text.encode().ljust(size, b"."), now, expiry, flow_of(source))
+        if source is not None and qos and self.model.telling.applies():
+            lacks = self.model.lacks_room(message, now)
+            found = self.real.lacking(publish_of(message), True, now) is not None
+            assert lacks == found, f"{text}: whether it lacks room: {lacks}, and {found}"
+            if lacks:
+                return text  # FC-34: nobody gets it
         self.model.deliver(message, now, source.model if source is not None else None)
         publish = publish_of(message)
         if self.journal is not None:

@@ -29,6 +29,9 @@ class Knobs:
     mqueue_priorities: tuple[tuple[str, int], ...] = ()
     max_mqueue_age: int = 0
     """FC-36; 0 = none."""
+    overflow_timeout: int = 30 * SECOND
+    overflow_offline_grace: int = 0
+    """FC-34."""
     fair: bool = False
     """Whether the mqueue is fair between publishers (FC-33)."""
     slow_threshold: float = 0.5
@@ -47,7 +50,7 @@ _CHOICES: Final[dict[str, list[Any]]] = {
     "max_inflight": [0, 1, 2, 4, 8, 32],
     "max_mqueue_len": [0, 1, 2, 5, 20, 100],
     "max_mqueue_bytes": [0, 60, 300],
-    "mqueue_overflow": ["drop_oldest", "drop_oldest_qos0", "drop_newest"],
+    "mqueue_overflow": ["drop_oldest", "drop_oldest_qos0", "drop_newest", "reject", "reject"],
     "mqueue_store_qos0": [True, False],
     "retry_interval": [0, 3 * SECOND, 30 * SECOND],
     "receive_maximum": [1, 2, 4, 32, 65_535],
@@ -64,6 +67,8 @@ _CHOICES: Final[dict[str, list[Any]]] = {
         (("b", 255), ("c/#", 2), ("+/y", 2)),
     ],
     "max_mqueue_age": [0, 0, 2 * SECOND, 40 * SECOND],
+    "overflow_timeout": [2 * SECOND, 30 * SECOND],
+    "overflow_offline_grace": [0, 3 * SECOND],
     "fair": [False, True],
     "slow_threshold": [0.0, 0.5, 3.0],
     "slow_check_period": [1 * SECOND, 5 * SECOND],

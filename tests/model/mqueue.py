@@ -89,6 +89,8 @@ class MQueue:
         self.rounds: dict[int, Round] = {}
         """FC-33: by weight."""
         self.overflowing = False
+        self.keeps = False
+        """FC-34: whether an overflow drops what arrives."""
         """Whether the episode of overflowing is on: it is reported once."""
 
     def weight(self, message: Message) -> int:
@@ -279,8 +281,8 @@ class MQueue:
         tie, then the one whose turn is next; `drop_oldest_qos0` looks only at flows that have QoS 0, if any has.
         """
         policy = self.knobs.mqueue_overflow
-        if not self.waiting or 0 < self.knobs.max_mqueue_bytes < arrival.size:
-            return arrival
+        if not self.waiting or self.keeps or 0 < self.knobs.max_mqueue_bytes < arrival.size:
+            return arrival  # FC-34: what waits is promised
         candidates = [*self.waiting, arrival]
         weights = {self.weight(message) for message in candidates}
         if policy == "drop_oldest_qos0" and any(message.qos == 0 for message in candidates):

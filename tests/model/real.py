@@ -48,6 +48,8 @@ def limits_of(knobs: Knobs) -> Limits:
         overflow_patience=knobs.overflow_patience,
         gate=knobs.gate,
         max_mqueue_age=knobs.max_mqueue_age,
+        overflow_timeout=knobs.overflow_timeout,
+        overflow_offline_grace=knobs.overflow_offline_grace,
         fairness=PUBLISHER if knobs.fair else FIFO,
     )
 
@@ -143,6 +145,10 @@ class Real(Host):
         if self.timer_due():
             self.timer_at = 0
         self.session.on_timer(self.now)
+
+    def lacks_room(self, message: Message) -> bool:
+        """FC-34: whether the publisher is to be told."""
+        return self.outbound.begin_backlog().lacking(publish_of(message), 1, True, self.now) is not None
 
     def route(self, message: Message, publisher: Outbound | None = None) -> None:
         """The router hands a delivery over."""

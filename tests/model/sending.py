@@ -161,7 +161,9 @@ class Sending(State):
         if not self.mqueue.waiting and not self.mqueue.fits(message) and self.may_go(message):
             self._send(message)  # too large to wait, and need not
             return
-        joins, began = self._waits_beyond(message), False
+        if not self.mqueue.fits(message):
+            self.mqueue.keeps = self.telling.applies() and self.telling.tells(self.connected, self.now)
+        joins, began = self._is_promised(message) or self._waits_beyond(message), False
         if not joins:
             joins, began = self.mqueue.make_room(message, self.now, self.books)
         if began:
@@ -173,6 +175,35 @@ class Sending(State):
             self.looked_at = self.now
         if self.connected and not had_backlog:
             self.slow.begin_backlog(self.now)
+
+    # -- telling publishers (FC-34)
+
+    def _has_place(self, message: Message | None, times: int = 1) -> bool:
+        """Whether the window or the mqueue has room, behind what is in the mailbox; None: for one byte.
+
+        Corner: what is in the mailbox counts as if none of it had QoS 0.
+        """
+        at_once = 0
+        if self.connected and not self.congested and not self.no_slot() and not self.mqueue.waiting:
+            at_once = self.window_limit - len(self.window)
+            if self.knobs.consumer_window_size >= 0 or self.rate is not None:
+                at_once = int(message is None or not self._throttle(message))
+        if len(self.mailbox) < at_once:
+            return True
+        ahead = [*self.mqueue.waiting, *self.mailbox[at_once:]]
+        length, size = times * self.knobs.max_mqueue_len, times * self.knobs.max_mqueue_bytes
+        own = 1 if message is None else message.size
+        return (not length or len(ahead) < length) and (not size or sum(m.size for m in ahead) + own <= size)
+
+    def _is_promised(self, message: Message) -> bool:
+        """FC-33: a fair queue has told a quiet publisher that there is room, up to twice its limits."""
+        return (
+            self.knobs.fair
+            and message.qos > 0
+            and self.mqueue.keeps
+            and not self.mqueue.fits(message)
+            and self.mqueue.fits(message, 2)
+        )
 
     def _send_head(self) -> None:
         head = self.mqueue.pop()
@@ -209,6 +240,8 @@ class Sending(State):
             self.slow.end_backlog()
         if self.pacer.on and self.pacer.relieved(self.mqueue, len(self.mailbox)):
             self.pacer.end()
+        if self.telling.applies() and self.connected:
+            self.telling.drained(self._has_place(None), len(self.mqueue.waiting) < waited, self.now)
         self.head_waits_for = self._throttle(self.mqueue.head()) if self.connected and self.mqueue.waiting else ""
 
     def has_work(self) -> bool:

@@ -40,6 +40,18 @@ class Model(Sending):
                 self._queue(message)
         self.mailbox = []
 
+    def lacks_room(self, message: Message) -> bool:
+        """Whether the publisher of a message of QoS 1 or 2 is told that there is no room for it."""
+        self.mqueue.drop_expired(message, self.now, self.books)
+        fair = self.knobs.fair and not self.mqueue.exceeds_share(message)  # FC-33
+        has_place = self._has_place(message) or (fair and self._has_place(message, 2))
+        self.telling.lacks(has_place, self.now)
+        if has_place:
+            return False
+        if self.mqueue.begin_episode():
+            self.reports.append("mqueue_full")
+        return self.telling.tells(self.connected, self.now)
+
     # -- acknowledgements (FC-1, FC-21)
 
     def acknowledge(self, kind: str, packet_id: int, reason_code: int) -> None:
@@ -76,6 +88,7 @@ class Model(Sending):
         self.version = version
         self.maximum_packet_size = maximum_packet_size
         self.connected = self.publisher.connected = True
+        self.telling.away_since = None
         self.congested = False
         self.mailbox_busy = False
         self.retry_put_off = 0
@@ -90,6 +103,7 @@ class Model(Sending):
         """The client is gone, the session stays; what was in the outbox is lost, but for what the window keeps."""
         self._stop_pacing()
         self.connected = False
+        self.telling.away_since = self.now
         self.congested = self.throttled = self.reading_paused = False
         self.outbox = []
         self.inbound.disconnect()

@@ -11,6 +11,7 @@ from tests.model.mqueue import MQueue
 from tests.model.pacing import Pacer, Publisher
 from tests.model.rate import Rate
 from tests.model.slow import Slow
+from tests.model.telling import Telling
 
 PACKET_IDS: Final = 65_535
 
@@ -73,6 +74,7 @@ class State:
         self.pacer = Pacer(knobs, now)
         self.publisher = Publisher(knobs)
         self.inbound = Inbound(knobs)
+        self.telling = Telling(knobs)
         self.outbox: list[tuple[Packet, int]] = []
         self.reports: list[str] = []
         self.throttled = False

@@ -31,7 +31,8 @@ from session.stopwatch import Stopwatch
 from session.throttle import Throttle
 from session.window import Window
 from tests.conftest import EXAMPLES
-from tests.model.broken import GROUPS, MODELS
+from tests.model.broken import MODELS
+from tests.model.broken_groups import GROUPS
 from tests.model.drive import Disagreement, drive, drive_groups, drive_kept, drive_kept_groups
 from tests.model.group import Group
 from tests.model.group_world import GroupWorld

@@ -48,6 +48,11 @@ class World(Pair):
         if self.ended:
             return
         message = Message(text, topic, qos, text.encode().ljust(size, b"."), self.model.now, expiry, flow_of(source))
+        if source is not None and qos and self.model.telling.applies():
+            lacks = self.model.lacks_room(message)
+            self.agree("whether it lacks room", lacks, self.real.lacks_room(message))
+            if lacks:
+                return  # FC-34: nobody gets it
         self.model.route(message, source.model if source is not None else None)
         self.real.route(message, source.real.outbound if source is not None else None)
 

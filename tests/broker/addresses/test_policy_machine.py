@@ -27,11 +27,14 @@ WHO = st.integers(0, 3)
 class AddressesMachine(RuleBasedStateMachine):
     """Two publishers, one of which also subscribes by another client, and two subscribers; the second one shares."""
 
+    limited = True
+    """Whether topics have limits."""
+
     @initialize(options=RULES, window=WINDOWS, version=st.sampled_from([4, 5]), qos=st.integers(1, 2))
     def begin(self, options: dict[str, Any], window: int, version: int, qos: int) -> None:
         """All connect."""
-        session = {"producer_window_size": window, "receive_maximum_policy": "tolerate"}
-        self.local = local_broker("block", session, block_timeout=f"{TIMEOUT}s", **options).__enter__()
+        session: dict[str, object] = {"producer_window_size": window, "receive_maximum_policy": "tolerate"}
+        self.local = self.start(session, options).__enter__()
         self.publishers = [Publishing(self.local, "p0", version), Publishing(self.local, "p1", 9 - version)]
         self.subscribers = [
             Subscribing(self.local, "s0", 5, "full/#", qos),
@@ -42,8 +45,16 @@ class AddressesMachine(RuleBasedStateMachine):
         """Publisher, topic and QoS, by message."""
         self.given_up: set[int] = set()
         """What may have been refused: if the client misses that, it sends it again, behind what came later."""
-        self.rejects = bool(options)
+        self.rejects = bool(options) and self.limited
         self.number = 0
+
+    def start(self, session: dict[str, object], options: dict[str, Any]) -> LocalBroker:
+        """A broker in which PUBLISHes wait for room in addresses."""
+        return local_broker("block", session, block_timeout=f"{TIMEOUT}s", **options)
+
+    def held(self) -> int:
+        """Bytes and PUBLISHes that addresses hold."""
+        return sum(address(self.local, topic).size + address(self.local, topic).waiting for topic in TOPICS)
 
     @rule(place=PUBLISHERS, topic=st.sampled_from(TOPICS), qos=st.integers(0, 2), count=st.integers(1, 12))
     def publish(self, place: int, topic: str, qos: int, count: int) -> None:
@@ -134,7 +145,7 @@ class AddressesMachine(RuleBasedStateMachine):
         else:
             raise AssertionError("there is no end to it")
         addresses = local.broker.addresses
-        assert [(address(local, topic).size, address(local, topic).waiting) for topic in TOPICS] == [(0, 0)] * 2
+        assert self.held() == 0
         assert addresses.full == 0
         for known in local.broker.clients.known():
             assert addresses.producers.parked(known.session) == []
@@ -151,8 +162,38 @@ class AddressesMachine(RuleBasedStateMachine):
             assert all(one < other for one, other in pairwise(numbers)), numbers
 
 
+class QueuesMachine(AddressesMachine):
+    """The same, but what is full are the queues of the subscribers, which tell their publishers (FC-34)."""
+
+    limited = False
+
+    def start(self, session: dict[str, object], options: dict[str, Any]) -> LocalBroker:
+        """A broker in which PUBLISHes wait for room in queues."""
+        own: dict[str, object] = {
+            "mqueue_overflow": "block",
+            "overflow_timeout": f"{TIMEOUT}s",
+            "overflow_offline_grace": f"{TIMEOUT}s",
+            "retry_interval": "infinity",
+            "max_inflight": 2,
+            "max_mqueue_len": 3,
+            "mqueue_fairness": "publisher" if options else "fifo",
+        }
+        return LocalBroker(session=own | session)
+
+    def held(self) -> int:
+        """PUBLISHes that wait."""
+        return sum(full.waiting for full in self.local.broker.router.addresses.blocked.values())
+
+
 def test_anything() -> None:
     """FC-9, FC-24 to FC-26: acknowledged messages arrive in order, at QoS 2 once, and addresses end empty."""
     run_state_machine_as_test(
         AddressesMachine, settings=settings(max_examples=2 * EXAMPLES, stateful_step_count=40, deadline=None)
+    )
+
+
+def test_anything_with_full_queues() -> None:
+    """FC-9, FC-34: acknowledged messages arrive in order, at QoS 2 once, and nobody waits for ever."""
+    run_state_machine_as_test(
+        QueuesMachine, settings=settings(max_examples=2 * EXAMPLES, stateful_step_count=40, deadline=None)
     )

@@ -1,0 +1,97 @@
+"""FC-34: when a session tells publishers that its queue is full, by a clock of the test's own."""
+
+import pytest
+
+from session.limits import BLOCK, REJECT, Limits
+from tests.support.session.messages import SECOND, message
+from tests.support.session.peer import Peer
+
+
+def full_peer(policy: str = BLOCK, **limits: int) -> Peer:
+    """A peer with a window of one and a queue of two, both full."""
+    peer = Peer(Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=policy, **limits))  # type: ignore[arg-type]
+    peer.deliver("sent", "a", "b", qos=1)
+    return peer
+
+
+def lacks_room(peer: Peer, size: int = 0) -> bool:
+    """Whether the publisher of a QoS 1 message would be told that there is no room."""
+    new = message("new", 1, size=size, now=peer.now)
+    return peer.outbound.begin_backlog().lacking(new, 1, True, peer.now) is not None
+
+
+@pytest.mark.parametrize("policy", [BLOCK, REJECT])
+def test_a_full_queue_tells(policy: str) -> None:
+    """FC-34: a queue tells once window and mqueue are full, and no longer when the client has acknowledged one."""
+    peer = full_peer(policy)
+    assert lacks_room(peer)
+    peer.puback(1)
+    assert not lacks_room(peer)
+
+
+def test_the_mailbox_counts() -> None:
+    """FC-34: what no pass has taken yet needs its room too."""
+    peer = Peer(Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=BLOCK))
+    told = []
+    for label in "abcd":
+        told.append(lacks_room(peer))
+        peer.publish(label, qos=1)
+    assert told == [False, False, False, True]
+
+
+def test_who_takes_nothing_stops_nobody_for_ever() -> None:
+    """FC-34: after `overflow_timeout` without progress nobody is told; once the client goes on, they are again."""
+    peer = full_peer(overflow_timeout=3 * SECOND)
+    assert lacks_room(peer)
+    peer.now += 3 * SECOND - 1
+    assert lacks_room(peer)
+    peer.now += 1
+    assert not lacks_room(peer)
+    peer.deliver("c", qos=1)
+    assert peer.waiting() == ["b", "c"]  # the oldest was dropped
+    peer.puback(1)
+    peer.deliver("d", qos=1)
+    assert lacks_room(peer)
+
+
+def test_progress_counts() -> None:
+    """FC-34: a client that is slow, but takes something within `overflow_timeout`, is waited for."""
+    peer = full_peer(overflow_timeout=3 * SECOND)
+    for packet_id in range(1, 6):
+        assert lacks_room(peer)
+        peer.now += 2 * SECOND
+        peer.puback(packet_id)
+        assert not lacks_room(peer)
+        peer.deliver("more", qos=1)
+
+
+def test_who_is_away_stops_nobody_past_the_grace() -> None:
+    """FC-34: a client that is away tells for `overflow_offline_grace`, and at once when it is back."""
+    peer = full_peer(overflow_offline_grace=5 * SECOND)
+    peer.disconnect()
+    peer.now += 5 * SECOND - 1
+    assert lacks_room(peer)
+    peer.now += 1
+    assert not lacks_room(peer)
+    peer.connect()
+    assert lacks_room(peer)
+
+
+def test_what_expires_makes_room() -> None:
+    """FC-5, FC-34: expired deliveries make room before anybody is told."""
+    peer = Peer(Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=BLOCK))
+    peer.deliver("sent", qos=1)
+    peer.deliver("short", qos=1, expiry=1)
+    peer.deliver("long", qos=1)
+    assert lacks_room(peer)
+    peer.now += 2 * SECOND
+    assert not lacks_room(peer)
+
+
+def test_too_large_to_wait() -> None:
+    """FC-6, FC-34: a message that no queue could hold has room while it can be sent at once."""
+    peer = Peer(Limits(max_inflight=1, max_mqueue_bytes=100, mqueue_overflow=BLOCK))
+    assert not lacks_room(peer, 200)
+    peer.deliver("large", qos=1, size=200)
+    assert lacks_room(peer, 200)
+    assert not lacks_room(peer, 100)
