@@ -67,7 +67,8 @@ class Persistence:
         """Restore what the journal holds. Raises StorageError if it is damaged."""
         gc.disable()  # what is read stays: to search it for garbage takes longer than to read it
         try:
-            self.journal.lanes = LaneRule(broker.settings.limits.priorities, broker.settings.limits.fairness)
+            limits = broker.settings.limits
+            self.journal.lanes = LaneRule(limits.priorities, limits.fairness, limits.conflation)
             restore(broker, self.journal, self._storage.read(broker.router.addresses.limits_topics()))
         except DamagedError as error:
             raise self._storage.damaged(error) from error

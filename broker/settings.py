@@ -9,6 +9,7 @@ from config.address_settings import AddressSettings
 from config.models import Config
 from config.session import Session as SessionSettings
 from session.address import AddressRule
+from session.conflation import Conflation
 from session.flows import FIFO, PUBLISHER, USER
 from session.limits import NEVER, Limits
 from session.priorities import Priorities
@@ -96,6 +97,7 @@ def _limits(config: Config, gate: bool) -> dict[str, Any]:
         "consumer_max_rate": own.consumer_max_rate,
         "max_mqueue_age": microseconds(own.max_mqueue_age),
         "fairness": _FAIRNESS[own.mqueue_fairness],
+        "conflation": Conflation(own.conflate) if own.conflate else None,
         "priorities": Priorities(weights) if weights else None,
         "slow_threshold": _slow_threshold(own),
         "slow_check_period": microseconds(slow.check_period),

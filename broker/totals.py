@@ -46,6 +46,9 @@ class Sums:
         self.gated_mailbox_busy = 0
         self.gated_backlog = 0
         self.gated_rate = 0
+        self.superseded_qos0 = 0
+        self.superseded_qos1 = 0
+        self.superseded_qos2 = 0
         self.resent_publish = 0
         self.resent_pubrel = 0
         self.shared_returned = 0
@@ -117,6 +120,9 @@ class Sums:
         self.gated_mailbox_busy += uncommon.gated_mailbox_busy
         self.gated_backlog += uncommon.gated_backlog
         self.gated_rate += uncommon.gated_rate
+        self.superseded_qos0 += uncommon.superseded_qos0
+        self.superseded_qos1 += uncommon.superseded_qos1
+        self.superseded_qos2 += uncommon.superseded_qos2
         self.resent_publish += uncommon.resent_publish
         self.resent_pubrel += uncommon.resent_pubrel
         self.shared_returned += uncommon.shared_returned
@@ -160,6 +166,9 @@ class Sums:
         self.gated_mailbox_busy += sign * other.gated_mailbox_busy
         self.gated_backlog += sign * other.gated_backlog
         self.gated_rate += sign * other.gated_rate
+        self.superseded_qos0 += sign * other.superseded_qos0
+        self.superseded_qos1 += sign * other.superseded_qos1
+        self.superseded_qos2 += sign * other.superseded_qos2
         self.resent_publish += sign * other.resent_publish
         self.resent_pubrel += sign * other.resent_pubrel
         self.shared_returned += sign * other.shared_returned

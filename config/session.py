@@ -97,6 +97,8 @@ class Session(Model):
     """FC-33: the mqueue is fair between publishers, or between users; fifo = first in, first out."""
     mqueue_priorities: list[Priority] = Field(default_factory=list)
     """FC-12: weights of topics in the mqueue; empty = first in, first out."""
+    conflate: list[TopicFilter] = Field(default_factory=list)
+    """FC-37: of the topics of these filters only the newest delivery waits in the mqueue."""
     retry_interval: Duration = Field(default=30.0, gt=0)
     """FC-8: seconds after which a connected 3.1.1 session resends. math.inf = never."""
     consumer_window_size: Window = -1

@@ -23,6 +23,7 @@ from session.overflow import (
     has_expired,
     looks_every,
     make_room,
+    supersede,
 )
 from session.pacing import Pacing, has_relief
 from session.resending import KeptWindow, resend
@@ -204,6 +205,8 @@ class Backlog:
             return qos0_gate.WINDOW_FULL  # FC-8: the kept window is resent before anything new
         else:
             closed = qos0_gate.BACKLOG if mqueue is not None and mqueue.waiting_qos0 else qos0_gate.OPEN  # FC-9
+        if mqueue is not None and mqueue.slots is not None and mqueue.older(publish) is not None:
+            return closed or qos0_gate.BACKLOG  # FC-37: it takes the place of what waits, and does not overtake it
         return sender.limited_by(publish, now) if closed == qos0_gate.OPEN else closed
 
     def add(self, publish: Publish, journal: QueueJournal | None, now: int) -> None:
@@ -230,6 +233,8 @@ class Backlog:
                 mqueue, publish, limits, sender.counters, sender.host, now, "mqueue_full"
             ):
                 return
+        if mqueue.slots is not None and supersede(mqueue, publish, sender.counters):
+            return  # FC-37
         if journal is not None and mqueue.tail is None:
             if journal.evicts(mqueue.length, mqueue.bytes):
                 mqueue.begin_tail(publish, journal, self._on_read)

@@ -134,6 +134,16 @@ class Counters:
                 away = self.drops_away = {}
             away[column] = away.get(column, 0) + 1
 
+    def count_superseded(self, qos: i64) -> None:
+        """Count one delivery whose place a newer one of its topic has taken (FC-37)."""
+        uncommon = self.begin_uncommon()
+        if qos == 0:
+            uncommon.superseded_qos0 += 1
+        elif qos == 1:
+            uncommon.superseded_qos1 += 1
+        else:
+            uncommon.superseded_qos2 += 1
+
     def count_acknowledged(self, qos: i64, sent_at: i64, now: i64) -> None:
         """Count one delivery that the client has completed, and the time since it was first sent."""
         if qos == 1:
@@ -252,6 +262,7 @@ class SessionTotals:
         self.sent = 0
         self.acknowledged = 0
         self.dropped = 0
+        self.superseded = 0
         self.window_full_us = 0
         self.paced_for_us = 0
 
@@ -263,6 +274,7 @@ class SessionTotals:
         self.sent += counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2
         self.acknowledged += counters.acknowledged_qos1 + counters.acknowledged_qos2
         self.dropped += counters.uncommon.dropped()
+        self.superseded += counters.uncommon.superseded()
         self.window_full_us += counters.uncommon.window_full_us
         self.paced_for_us += counters.uncommon.paced_for_us
 
@@ -274,5 +286,6 @@ class SessionTotals:
         self.sent += other.sent
         self.acknowledged += other.acknowledged
         self.dropped += other.dropped
+        self.superseded += other.superseded
         self.window_full_us += other.window_full_us
         self.paced_for_us += other.paced_for_us

@@ -11,6 +11,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from protocol.publish import Publish
+from session.conflation import Slots
 from session.flows import FLOW_BITS, UNKNOWN, flow_lane
 from session.journal import QueueJournal
 from session.lanes import Lane, Lanes
@@ -28,9 +29,9 @@ COST: Final = 64
 class FairMQueue(Lanes):
     """One lane for each flow in which something waits."""
 
-    def __init__(self, fairness: int, number: int = 0) -> None:
+    def __init__(self, fairness: int, number: int = 0, slots: Slots | None = None) -> None:
         """`fairness`: which lane of a flow decides; `number`: of the weight that it is the lane of (FC-12)."""
-        super().__init__(number)
+        super().__init__(number, slots)
         self._fairness = fairness
         self._by_number: dict[int, Lane] = {}
         self._round: list[Lane] = []
@@ -57,13 +58,17 @@ class FairMQueue(Lanes):
         """The lane of a delivery; a new one is among the lanes when something waits in it."""
         return self._lane_of(self.number + flow_lane(publish.flow, self._fairness))
 
+    def numbered(self, number: int) -> Lane:
+        """The lane of this number."""
+        return self._lane_of(number)
+
     def _lane_of(self, number: int) -> Lane:
         lane = self._by_number.get(number)
         if lane is not None:
             return lane
         new = self._new
         if new is None or new.number != number:
-            new = self._new = Lane(number)
+            new = self._new = Lane(number, self.slots)
         return new
 
     def lanes(self) -> list[Lane]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from mypy_extensions import i64
 
 from protocol.publish import Publish
+from session.conflation import Slot, Slots
 from session.journal import QueueJournal
 from session.limits import DROP_ARRIVAL, DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 from session.mqueue import MQueue, never_fits
@@ -13,8 +14,8 @@ from session.mqueue import MQueue, never_fits
 class Lane(MQueue):
     """A queue that is a part of another one."""
 
-    def __init__(self, number: int = 0) -> None:
-        super().__init__(number)
+    def __init__(self, number: int = 0, slots: Slots | None = None) -> None:
+        super().__init__(number, slots)
         self.left: i64 = 0
         """How much it may still send in this round: deliveries of a weight, or bytes of a flow."""
 
@@ -41,6 +42,8 @@ class Lane(MQueue):
     def _pop_newest(self) -> Publish:
         tail = self.tail
         publish = self.deliveries.pop_last() if tail is None else tail.behind.pop()
+        if self.slots is not None:
+            publish = self.slots.leave(publish)
         self._left(publish)
         self._first_qos0 = min(self._first_qos0, len(self.deliveries))
         return publish
@@ -50,22 +53,23 @@ class Lane(MQueue):
         tail = self.tail
         if tail is None or tail.behind:
             return self._pop_newest().qos
-        qos, size = tail.drop_newest()
-        self._count(qos, size, -1)
-        self._end_tail(tail)
-        return qos
+        return self._drop_from(tail, newest=True)
 
 
 class Lanes(Lane):
     """Each delivery waits in one lane. A subclass says in which, which lane is next, and which one drops."""
 
-    def __init__(self, number: int = 0) -> None:
-        super().__init__(number)
+    def __init__(self, number: int = 0, slots: Slots | None = None) -> None:
+        super().__init__(number, slots)
         self.turn: Lane | None = None
         """The lane that is next; None = all are empty."""
 
     def lane(self, publish: Publish) -> Lane:
         """The lane of a delivery; it is made if there is none."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def numbered(self, number: int) -> Lane:
+        """The lane in which a delivery waits that is in the lane of this number; with lanes of its own or not."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def lanes(self) -> list[Lane]:
@@ -97,6 +101,16 @@ class Lanes(Lane):
         lane.append(publish)
         self._count(publish.qos, publish.size, 1)
         self.note_joined(lane)
+
+    def replace(self, slot: Slot, publish: Publish) -> bool:
+        """FC-37: put a delivery into the place of the older one of its topic, whose lane it has then."""
+        lane = self.numbered(slot.lane)
+        self._count(slot.qos, slot.size, -1)
+        replaced = lane.replace(slot, publish)
+        if replaced:
+            self._count(publish.qos, publish.size, 1)
+        self.note_left(lane)
+        return replaced
 
     def push_front(self, publish: Publish) -> None:
         """Put back at the head of its lane (FC-13)."""

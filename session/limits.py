@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 from session.flows import FIFO
 
 if TYPE_CHECKING:
+    from session.conflation import Conflation
     from session.priorities import Priorities
 
 NEVER: Final = 0
@@ -64,6 +65,8 @@ class Limits:
     """FC-33: between whom the mqueue is fair, as session/flows.py has it."""
     max_mqueue_age: int = NEVER
     """FC-36."""
+    conflation: "Conflation | None" = None
+    """FC-37; None = all deliveries wait."""
     overflow_timeout: int = 30_000_000
     overflow_offline_grace: int = 0
     """FC-34. Here 0 means none."""

@@ -1,4 +1,4 @@
-"""The mqueue: one session's bounded queue of deliveries that may not be sent now (FC-4, FC-5).
+"""The mqueue: one session's bounded queue of deliveries that may not be sent now (FC-4, FC-5, FC-37).
 
 The queues of topics with weights (FC-12) and of flows (FC-33) consist of lanes: session/lanes.py.
 """
@@ -10,6 +10,7 @@ from typing import Final, cast
 from mypy_extensions import i64
 
 from protocol.publish import Publish
+from session.conflation import Slot, Slots
 from session.fifo import Fifo
 from session.holder import hold, is_blocking, release
 from session.journal import QueueJournal
@@ -27,9 +28,11 @@ NEAR: Final = 32
 class MQueue:
     """First in, first out, bounded by length and bytes. `victim` picks what an overflow drops; the caller counts it."""
 
-    def __init__(self, number: int = 0) -> None:
+    def __init__(self, number: int = 0, slots: Slots | None = None) -> None:
         """`number`: of the lane (`flows.lane_number`); 0 = it is the only one."""
         self.number = number
+        self.slots = slots
+        """FC-37: of the topics of which only the newest delivery waits, for all lanes together; None = of none."""
         self.deliveries = Fifo()
         self.tail: Tail | None = None
         """FC-30: what comes after these deliveries and is on disk only; None = nothing."""
@@ -59,20 +62,53 @@ class MQueue:
 
     def __iter__(self) -> Iterator[Publish]:
         """The deliveries that are in memory, in the order in which they will be sent."""
-        return iter(self.deliveries) if self.tail is None else chain(self.deliveries, self.tail.behind)
+        tail = self.tail
+        places: Iterator[Publish] = iter(self.deliveries) if tail is None else chain(self.deliveries, tail.behind)
+        return places if self.slots is None else map(self.slots.at, places)
 
     def append(self, publish: Publish) -> None:
         """Add at the end. The caller has made room."""
         tail = self.tail
+        slots = self.slots
         if tail is None:
-            self.deliveries.then.append(publish)
+            self.deliveries.then.append(publish if slots is None else slots.enter(publish, self.number))
         elif tail.append(publish):
             self._count(publish.qos, publish.size, 1)  # no place in memory has it any more
+            if slots is not None:
+                number = tail.number(publish)
+                slots.enter_on_disk(publish.topic, self.number, number, publish.qos, publish.size, publish.received_at)
             return
         else:
-            tail.behind.append(publish)
+            tail.behind.append(publish if slots is None else slots.enter(publish, self.number))
             self._end_tail(tail)  # it may have no delivery yet
         self._joined(publish)
+
+    def replace(self, slot: Slot, publish: Publish) -> bool:
+        """FC-37: put a delivery into the place of the older one of its topic, which is gone.
+
+        Returns False if it cannot have that place, which is on disk: then the caller appends it.
+        """
+        slots = cast("Slots", self.slots)
+        older = slot.publish
+        self._count(slot.qos, slot.size, -1)
+        if older is not None:
+            slot.publish = publish
+            slot.describe(publish)
+            self._joined(publish)
+            if older.holder is not None:
+                release(older)
+            if publish.qos == 0:
+                self._first_qos0 = 0
+            return True
+        tail = cast("Tail", self.tail)
+        if tail.replace(slot.number, publish):
+            slots.replace_on_disk(slot, publish, tail.number(publish))
+            self._count(publish.qos, publish.size, 1)
+            return True
+        tail.remove(slot.number)
+        slots.leave_disk(slot.number)
+        self._end_tail(tail)
+        return False
 
     def begin_tail(self, publish: Publish, journal: QueueJournal, on_read: Callable[[], None]) -> None:
         """FC-30: what joins from now on is on disk only, `publish` first.
@@ -88,6 +124,9 @@ class MQueue:
         tail = self.tail = journal.tail(self._have_read, self.number)
         self.waiting_qos1, self.waiting_qos2, self.bytes = tail.totals()
         self.length = self.waiting_qos1 + self.waiting_qos2
+        if self.slots is not None:
+            for topic, number, qos, size, received_at in tail.topics():
+                self.slots.enter_on_disk(topic, self.number, number, qos, size, received_at)
         self._end_tail(tail)
         tail.read_at_start()
 
@@ -99,7 +138,7 @@ class MQueue:
     def _have_read(self, deliveries: list[Publish]) -> None:
         """FC-30: these have been read back."""
         for publish in deliveries:
-            self.deliveries.append(publish)
+            self.deliveries.append(publish if self.slots is None else self.slots.read_back(publish))
             hold(publish)
         if self.tail is not None:
             self._end_tail(self.tail)
@@ -123,7 +162,7 @@ class MQueue:
 
     def push_front(self, publish: Publish) -> None:
         """Put back at the head what was taken earlier (FC-13)."""
-        self.deliveries.prepend(publish)
+        self.deliveries.prepend(publish if self.slots is None else self.slots.enter(publish, self.number))
         self._joined(publish)
         if publish.qos == 0:
             self._first_qos0 = 0
@@ -133,12 +172,15 @@ class MQueue:
     def head(self) -> Publish:
         """The next delivery, if `is_ready`. Raises IndexError if there is none."""
         first = self.deliveries.first
-        return first[-1] if first else self.deliveries.head()
+        place = first[-1] if first else self.deliveries.head()
+        return place if self.slots is None else self.slots.at(place)
 
     def pop(self) -> Publish:
         """Remove and return the head. Raises IndexError if there is none."""
         first = self.deliveries.first
         publish = first.pop() if first else self.deliveries.pop_head()
+        if self.slots is not None:
+            publish = self.slots.leave(publish)
         self._left(publish)
         if self._first_qos0:
             self._first_qos0 -= 1
@@ -146,9 +188,18 @@ class MQueue:
 
     def fits(self, publish: Publish, limits: Limits, times: i64 = 1) -> bool:
         """Whether `publish` can join without exceeding so many times a limit (FC-5)."""
-        if limits.max_mqueue_len and self.length >= limits.max_mqueue_len * times:
+        length, size = self.length, self.bytes
+        older = None if self.slots is None else self.slots.older(publish)
+        if older is not None:  # FC-37: it takes that one's place
+            length -= 1
+            size -= older.size
+        if limits.max_mqueue_len and length >= limits.max_mqueue_len * times:
             return False
-        return not limits.max_mqueue_bytes or self.bytes + publish.size <= limits.max_mqueue_bytes * times
+        return not limits.max_mqueue_bytes or size + publish.size <= limits.max_mqueue_bytes * times
+
+    def older(self, publish: Publish) -> Slot | None:
+        """FC-37: the place of the older delivery that `publish` replaces; None = there is none."""
+        return None if self.slots is None else self.slots.older(publish)
 
     def exceeds_share(self, publish: Publish, limits: Limits) -> bool:
         """FC-16: whether the publisher of a new delivery is paced if the queue overflows."""
@@ -173,8 +224,14 @@ class MQueue:
         tail = self.tail
         if tail is None or len(self.deliveries) > 0:
             return self.pop().qos
-        qos, size = tail.drop()
+        return self._drop_from(tail, newest=False)
+
+    def _drop_from(self, tail: Tail, newest: bool) -> int:
+        """Drop the first delivery that is on disk only, or the newest one; returns its QoS."""
+        qos, size, number = tail.drop_newest() if newest else tail.drop()
         self._count(qos, size, -1)
+        if self.slots is not None:
+            self.slots.leave_disk(number)
         self._end_tail(tail)
         return qos
 
@@ -193,15 +250,31 @@ class MQueue:
     def _pop_oldest_qos0(self) -> Publish:
         deliveries = self.deliveries
         position = self._first_qos0
-        while position < len(deliveries) and deliveries.at(position).qos:
+        while position < len(deliveries) and self._delivery(deliveries.at(position)).qos:
             position += 1
         if position == len(deliveries):
-            publish = cast("Tail", self.tail).behind.popleft()  # QoS 0 only: all others are on disk
+            publish = self._remove_qos0_behind(cast("Tail", self.tail))
         else:
             publish = deliveries.remove(position)
+        if self.slots is not None:
+            publish = self.slots.leave(publish)
         self._first_qos0 = position
         self._left(publish)
         return publish
+
+    def _remove_qos0_behind(self, tail: Tail) -> Publish:
+        """The first place behind the tail with QoS 0. All others are on disk, but for what replaces QoS 0 (FC-37)."""
+        behind = tail.behind
+        position = 0
+        while self._delivery(behind[position]).qos:
+            position += 1
+        place = behind[position]
+        del behind[position]
+        return place
+
+    def _delivery(self, place: Publish) -> Publish:
+        """What waits in a place."""
+        return place if self.slots is None else self.slots.at(place)
 
     def _joined(self, publish: Publish) -> None:
         self._count(publish.qos, publish.size, 1)

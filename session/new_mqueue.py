@@ -1,5 +1,6 @@
 """Which kind of mqueue the limits ask for."""
 
+from session.conflation import Slots
 from session.fair_mqueue import FairMQueue
 from session.flows import FIFO
 from session.limits import Limits
@@ -9,6 +10,7 @@ from session.priority_mqueue import PriorityMQueue
 
 def new_mqueue(limits: Limits) -> MQueue:
     """An empty queue: first in, first out, or with weights (FC-12), or fair between flows (FC-33), or both."""
+    slots = Slots(limits.conflation) if limits.conflation is not None else None  # FC-37
     if limits.priorities is not None:
-        return PriorityMQueue(limits.priorities, limits.fairness)
-    return MQueue() if limits.fairness == FIFO else FairMQueue(limits.fairness)
+        return PriorityMQueue(limits.priorities, limits.fairness, slots)
+    return MQueue(0, slots) if limits.fairness == FIFO else FairMQueue(limits.fairness, 0, slots)

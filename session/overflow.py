@@ -92,6 +92,21 @@ def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to th
     return True
 
 
+def supersede(mqueue: MQueue, arrival: Publish, counters: Counters) -> bool:
+    """FC-37: have `arrival` take the place of the older delivery of its topic, and count that one.
+
+    Returns False if it has to join the queue: none is older, or that place is on disk, where `arrival` cannot be.
+    """
+    older = mqueue.older(arrival)
+    if older is None:
+        return False
+    counters.count_superseded(older.qos)
+    replaced = mqueue.replace(older, arrival)
+    if replaced:
+        counters.note_mqueue(mqueue.length, mqueue.bytes)
+    return replaced
+
+
 def why_full(mqueue: MQueue, arrival: Publish, limits: Limits) -> str:
     """Text for the log: how much waits, which limit is reached, and the overflow policy."""
     if limits.max_mqueue_len and mqueue.length >= limits.max_mqueue_len:

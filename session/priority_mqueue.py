@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import final
 
 from protocol.publish import Publish
+from session.conflation import Slots
 from session.fair_mqueue import FairMQueue
 from session.flows import FIFO, FLOW_BITS, lane_number
 from session.journal import QueueJournal
@@ -21,8 +22,8 @@ class PriorityMQueue(Lanes):
     so no lane starves. With flows each lane has lanes of its own (FC-33).
     """
 
-    def __init__(self, priorities: Priorities, fairness: int = FIFO) -> None:
-        super().__init__()
+    def __init__(self, priorities: Priorities, fairness: int = FIFO, slots: Slots | None = None) -> None:
+        super().__init__(0, slots)
         self._priorities = priorities
         self._fairness = fairness
         self._lanes: list[Lane] = []  # heaviest first
@@ -57,6 +58,10 @@ class PriorityMQueue(Lanes):
         """The lane of a delivery."""
         return self._lane_of(self._priorities.weight(publish.topic))
 
+    def numbered(self, number: int) -> Lane:
+        """The lane of the weight that this number is for."""
+        return self._lane_of(number >> FLOW_BITS)
+
     def lanes(self) -> list[Lane]:
         """The lanes, heaviest first."""
         return self._lanes
@@ -87,7 +92,8 @@ class PriorityMQueue(Lanes):
         if position < len(lanes) and weight_of(lanes[position]) == weight:
             return lanes[position]
         number = lane_number(weight, 0)
-        lane: Lane = Lane(number) if self._fairness == FIFO else FairMQueue(self._fairness, number)
+        slots = self.slots
+        lane: Lane = Lane(number, slots) if self._fairness == FIFO else FairMQueue(self._fairness, number, slots)
         lane.left = weight
         lanes.insert(position, lane)
         return lane

@@ -46,10 +46,9 @@ def _places(
     """
     in_mailbox: i64 = mailbox.length()
     in_window = _window_places(sender, mqueue, publish, now)
-    size: i64 = 1 if publish is None else publish.size
     if in_mailbox < in_window:
-        return in_window - in_mailbox + _mqueue_places(mailbox, mqueue, sender.limits, size, 0, times)
-    return _mqueue_places(mailbox, mqueue, sender.limits, size, in_mailbox - in_window, times)
+        return in_window - in_mailbox + _mqueue_places(mailbox, mqueue, sender.limits, publish, 0, times)
+    return _mqueue_places(mailbox, mqueue, sender.limits, publish, in_mailbox - in_window, times)
 
 
 def _window_places(sender: Sender, mqueue: MQueue, publish: Publish | None, now: int) -> i64:
@@ -61,12 +60,22 @@ def _window_places(sender: Sender, mqueue: MQueue, publish: Publish | None, now:
     return sender.window.limit - len(sender.window.entries)
 
 
-def _mqueue_places(mailbox: Mailbox, mqueue: MQueue, limits: Limits, size: i64, coming: i64, times: i64) -> i64:
-    """How many deliveries of this size an mqueue has room for, once the last ones of the mailbox have joined it."""
-    places: i64 = limits.max_mqueue_len * times - mqueue.length - coming if limits.max_mqueue_len else PACKET_IDS
+def _mqueue_places(
+    mailbox: Mailbox, mqueue: MQueue, limits: Limits, publish: Publish | None, coming: i64, times: i64
+) -> i64:
+    """How many deliveries an mqueue has room for, once the last ones of the mailbox have joined it."""
+    length: i64 = mqueue.length + coming
+    waiting: i64 = mqueue.bytes
+    size: i64 = 1
+    if publish is not None:
+        size = max(publish.size, 1)
+        older = None if mqueue.slots is None else mqueue.older(publish)
+        if older is not None:  # FC-37: it goes
+            length -= 1
+            waiting -= older.size
+    places: i64 = limits.max_mqueue_len * times - length if limits.max_mqueue_len else PACKET_IDS
     if limits.max_mqueue_bytes and places > 0:
-        waiting: i64 = mqueue.bytes
         if coming:
-            waiting += sum([publish.size for publish in mailbox.deliveries[-coming:]])
-        places = min(places, (limits.max_mqueue_bytes * times - waiting) // max(size, 1))
+            waiting += sum([each.size for each in mailbox.deliveries[-coming:]])
+        places = min(places, (limits.max_mqueue_bytes * times - waiting) // size)
     return max(places, 0)

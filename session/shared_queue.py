@@ -14,7 +14,15 @@ from session.journal import QueueJournal
 from session.limits import Limits
 from session.mqueue import NEAR, MQueue, never_fits
 from session.new_mqueue import new_mqueue
-from session.overflow import begin_episode, drop_arrival, drop_expired, has_aged, has_expired, make_room
+from session.overflow import (
+    begin_episode,
+    drop_arrival,
+    drop_expired,
+    has_aged,
+    has_expired,
+    make_room,
+    supersede,
+)
 from session.pacing import Pacing, has_relief
 from session.room import has_any_place, is_below_share
 from session.source import BLOCKED, DELIVERED, EMPTY, Consumer, Source
@@ -124,10 +132,15 @@ class SharedQueue(Source):
         if mqueue is None:
             mqueue = self.mqueue = new_mqueue(self._limits)
         for publish in reversed(deliveries):
+            self.counters.count_handed_over(publish.qos, -1)
+            older = mqueue.older(publish)
+            if older is not None and older.received_at >= publish.received_at:
+                self.counters.count_superseded(publish.qos)  # FC-37: a newer one waits
+                continue
             if self.journal is not None and not self.journal.owns(publish):
                 publish = self.journal.add_first(publish)
-            mqueue.push_front(publish)
-            self.counters.count_handed_over(publish.qos, -1)
+            if mqueue.slots is None or not supersede(mqueue, publish, self.counters):
+                mqueue.push_front(publish)
         self._dispatch(now)
         self._offered = None
         self._wake_able_members(now)
@@ -195,7 +208,9 @@ class SharedQueue(Source):
         self._give_until_fits(mqueue, publish, now)
         if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._give_to_busy(publish, now):
             return
-        if mqueue.fits(publish, limits) or self._may_join(mqueue, publish, publisher, now):
+        if (mqueue.fits(publish, limits) or self._may_join(mqueue, publish, publisher, now)) and (
+            mqueue.slots is None or not supersede(mqueue, publish, self.counters)  # FC-37
+        ):
             if self.journal is not None and mqueue.tail is None:
                 if self.journal.evicts(mqueue.length, mqueue.bytes):
                     mqueue.begin_tail(publish, self.journal, self._wake_members)

@@ -29,12 +29,34 @@ class Tail:
         """How many deliveries of QoS 1 and of QoS 2 there are, and their payload bytes."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def drop(self) -> tuple[int, int]:
-        """Drop the first one; returns its QoS and its payload bytes. Raises IndexError if there is none."""
+    def number(self, publish: Publish) -> int:
+        """The number of a delivery that it has taken over."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def drop_newest(self) -> tuple[int, int]:
-        """Drop the last one; returns its QoS and its payload bytes. Raises IndexError if there is none."""
+    def replace(self, number: int, publish: Publish) -> bool:
+        """FC-37: take over a delivery in the place of the one of this number, which is done.
+
+        Returns False, and changes nothing, if it has to stay in memory.
+        """
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def remove(self, number: int) -> None:
+        """FC-37: the delivery of this number is done."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def topics(self) -> list[tuple[bytes, int, int, int, int]]:
+        """FC-37: of those that waited before the process began topic, number, QoS, payload bytes, when received.
+
+        Each is told once.
+        """
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def drop(self) -> tuple[int, int, int]:
+        """Drop the first one; returns its QoS, payload bytes and number. Raises IndexError if there is none."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def drop_newest(self) -> tuple[int, int, int]:
+        """Drop the last one; returns its QoS, payload bytes and number. Raises IndexError if there is none."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def is_blocking(self) -> bool:

@@ -18,6 +18,9 @@ class UncommonCounts:
     dropped_qos0: int = 0
     dropped_qos1: int = 0
     dropped_qos2: int = 0
+    superseded_qos0: int = 0
+    superseded_qos1: int = 0
+    superseded_qos2: int = 0
     gated_congested: int = 0
     gated_window_full: int = 0
     gated_mailbox_busy: int = 0
@@ -78,6 +81,10 @@ class UncommonCounts:
     def dropped(self) -> int:
         """Deliveries of any QoS that were dropped, for any reason."""
         return self.dropped_qos0 + self.dropped_qos1 + self.dropped_qos2
+
+    def superseded(self) -> int:
+        """Deliveries of any QoS whose places newer ones have taken (FC-37)."""
+        return self.superseded_qos0 + self.superseded_qos1 + self.superseded_qos2
 
     def quiet(self) -> bool:
         """Whether nothing has happened since the interval began that needs a row."""

@@ -194,6 +194,7 @@ def reason(name: str) -> str:
         "too_large": "larger than Maximum Packet Size",
         "offline_qos0": "offline, QoS 0 not stored",
         "aged": "waited too long (session.max_mqueue_age)",
+        "newer": "a newer one waits in its place (session.conflate)",
         "not_permitted": "no longer permitted by rules",
         "session_ended": "session ended",
     }

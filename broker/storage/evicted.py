@@ -24,6 +24,15 @@ class Evicted:
             index = self._indexes[lane] = Index()
         return index
 
+    def index_with(self, delivery: int, lane: int) -> Index:
+        """Those of the lane that has a delivery: it may have the place of one of another flow (FC-37)."""
+        own = self.index(lane)
+        if not own.holds(delivery):
+            for index in self._indexes.values():
+                if index.holds(delivery):
+                    return index
+        return own
+
     def restore(self, index: Index) -> None:
         """All that were on disk when the journal was read, of a queue without lanes."""
         self._indexes[0] = index

@@ -47,6 +47,9 @@ class Index:
         self._first = 0  # before this position all are gone
         self._addresses: list[Holder | None] = []  # empty: none of them has one
         self._counts: dict[Holder, int] = {}  # how many deliveries of each address there are
+        # FC-37: of a delivery in the place of another one the number that it is found by, which was the other's.
+        self._keys: dict[int, int] = {}
+        self._replaced: dict[int, int] = {}  # the same the other way round
 
     @staticmethod
     def of(deliveries: "array[int]", places: "array[int]", sizes: "array[int]", received_at: int) -> "Index":
@@ -72,6 +75,39 @@ class Index:
         if address is not None or self._addresses:
             self._addresses.append(address)
 
+    def replace(self, number: int, entry: Entry) -> Entry:
+        """FC-37: put a delivery into the place of the one of this number; returns the entry of that one."""
+        position = self._position(number)
+        before = self._entry(position)
+        key = self._forget_key(position)
+        self._keys[entry.delivery] = key
+        self._replaced[key] = entry.delivery
+        self._places[position] = entry.frame << SHIFT | entry.offset
+        self._sizes[position] = entry.size << 1 | (entry.qos - 1)
+        self._received[position] = entry.received_at
+        self._forget_address(before.address)
+        if entry.address is not None:
+            self._counts[entry.address] = self._counts.get(entry.address, 0) + 1
+            if not self._addresses:
+                self._addresses = [None] * len(self._deliveries)
+        if self._addresses:
+            self._addresses[position] = entry.address
+        return before
+
+    def _forget_key(self, position: int) -> int:
+        """The delivery at a position is going; returns the number that it was found by."""
+        key = self._deliveries[position]
+        number = self._replaced.pop(key, None)
+        if number is not None:
+            del self._keys[number]
+        return key
+
+    def _forget_address(self, address: Holder | None) -> None:
+        if address is not None:
+            self._counts[address] -= 1
+            if self._counts[address] == 0:
+                del self._counts[address]
+
     def is_blocking(self) -> bool:
         """Whether PUBLISHes wait for room in the address of one of them (FC-25)."""
         return any(address.is_blocking() for address in self._counts)
@@ -93,11 +129,8 @@ class Index:
         entry = self._entry(position)
         self._places[position] = GONE
         self.length -= 1
-        address = entry.address
-        if address is not None:
-            self._counts[address] -= 1
-            if self._counts[address] == 0:
-                del self._counts[address]
+        self._forget_address(entry.address)
+        self._forget_key(position)
         self._trim()
         return entry
 
@@ -153,15 +186,19 @@ class Index:
         return [self._entry(position) for position in positions if self._places[position] != GONE]
 
     def _position(self, delivery: int) -> int:
-        position = bisect_left(self._deliveries, delivery, self._first)
-        if position == len(self._deliveries) or self._deliveries[position] != delivery:
+        key = self._keys.get(delivery, delivery) if self._keys else delivery
+        position = bisect_left(self._deliveries, key, self._first)
+        if position == len(self._deliveries) or self._deliveries[position] != key:
             return -1
+        if self._replaced and self._replaced.get(key, key) != delivery:
+            return -1  # another one is in its place
         return -1 if self._places[position] == GONE else position
 
     def _entry(self, position: int) -> Entry:
         place, size = self._places[position], self._sizes[position]
+        number = self._deliveries[position]
         return Entry(
-            self._deliveries[position],
+            self._replaced.get(number, number) if self._replaced else number,
             place >> SHIFT,
             place & OFFSET,
             size >> 1,

@@ -39,6 +39,8 @@ class KeptQueue(KeptState):
         self.deliveries = Deliveries(number)
         self.evicted = Evicted()
         """Its deliveries that are on disk only."""
+        self.topics: dict[int, bytes] = {}
+        """FC-37: topics of what waited before the process began, by number, until the queue has been restored."""
         self._targets = message_record.Targets(number)
 
     def add(self, publish: Publish) -> Publish:
@@ -79,6 +81,21 @@ class KeptQueue(KeptState):
         message.frame.add_evicted(entry.size)
         hold_address(entry)
 
+    def replace_evicted(self, number: int, message: Message, entry: Entry, index: Index) -> None:
+        """FC-37: a delivery is on disk only from now on, in the place of the one of this number, which is done."""
+        self.deliveries.pending.pop(entry.delivery, None)
+        before = index.replace(number, entry)
+        message.frame.add_evicted(entry.size)
+        self.journal.frames[before.frame].remove_evicted(before.size)
+        hold_address(entry)
+        self._evicted_done(before)
+
+    def _evicted_done(self, entry: Entry) -> None:
+        release_address(entry)
+        if not self.ended:
+            self.deliveries.note_done(entry.delivery)
+            self.journal.note(self.deliveries)
+
     def add_evicted(self, entry: Entry, lane: int = 0) -> None:
         """A delivery that is on disk only, and has never been in memory."""
         self.evicted.index(lane).add(entry)
@@ -104,7 +121,9 @@ class KeptQueue(KeptState):
 
     def evicted_in(self, delivery: int, topic: bytes, flow: int) -> tuple[int, Index]:
         """The frame of a delivery that is on disk only, 0 = it is not; and the index that has it."""
-        index = self.evicted.index(self.lane(topic, flow))
+        lane = self.lane(topic, flow)
+        conflates = self.journal.lanes.conflation is not None
+        index = self.evicted.index_with(delivery, lane) if conflates else self.evicted.index(lane)
         entry = index.find(delivery)
         return (0 if entry is None else entry.frame), index
 
@@ -123,10 +142,7 @@ class KeptQueue(KeptState):
     def drop_evicted(self, entry: Entry, index: Index) -> Entry:
         """Drop a delivery that is on disk only."""
         entry = self._take(entry, index)
-        release_address(entry)
-        if not self.ended:
-            self.deliveries.note_done(entry.delivery)
-            self.journal.note(self.deliveries)
+        self._evicted_done(entry)
         return entry
 
     def read_back(self, entry: Entry, index: Index, body: bytes) -> Publish:
@@ -225,14 +241,22 @@ class KeptDelivery(Holder):
         if self._address is not None:
             self._address.release(size)
 
-    def evict(self, publish: Publish, index: Index) -> None:
-        """Its queue has it on disk only (FC-30)."""
+    @property
+    def number(self) -> int:
+        """Its number in the journal."""
+        return cast("int", self._delivery)
+
+    def evict(self, publish: Publish, index: Index, replaced: int | None = None) -> None:
+        """Its queue has it on disk only (FC-30); in the place of the delivery `replaced`, None = as the last one."""
         self._evicted = True
         message = self._message
         frame = message.frame.number
         size, qos, received_at = publish.size, publish.qos, publish.received_at
-        entry = Entry(cast("int", self._delivery), frame, message.offset, size, qos, received_at, self._address)
-        self.queue.evict(message, entry, index)
+        entry = Entry(self.number, frame, message.offset, size, qos, received_at, self._address)
+        if replaced is None:
+            self.queue.evict(message, entry, index)
+        else:
+            self.queue.replace_evicted(replaced, message, entry, index)
 
     def is_blocking(self) -> bool:
         """Whether PUBLISHes wait for room in its address (FC-25)."""
@@ -277,15 +301,41 @@ class StoredTail(Tail):
         """How many deliveries of QoS 1 and of QoS 2 there are, and their payload bytes."""
         return self._index.totals()
 
-    def drop(self) -> tuple[int, int]:
-        """Drop the first one; returns its QoS and its payload bytes."""
-        entry = self._queue.drop_evicted(self._index.first(), self._index)
-        return entry.qos, entry.size
+    def number(self, publish: Publish) -> int:
+        """The number of a delivery that it has taken over."""
+        return cast("KeptDelivery", publish.holder).number
 
-    def drop_newest(self) -> tuple[int, int]:
+    def replace(self, number: int, publish: Publish) -> bool:
+        """FC-37: take over a delivery, if it is on disk, in the place of the one of this number."""
+        if publish.qos == 0 or not self._queue.owns(publish):
+            return False
+        cast("KeptDelivery", publish.holder).evict(publish, self._index, number)
+        return True
+
+    def remove(self, number: int) -> None:
+        """FC-37: the delivery of this number is done."""
+        entry = self._index.find(number)
+        assert entry is not None  # else it is in memory
+        self._queue.drop_evicted(entry, self._index)
+
+    def topics(self) -> list[tuple[bytes, int, int, int, int]]:
+        """FC-37: of those that waited before the process began topic, number, QoS, payload bytes, when received."""
+        topics = self._queue.topics
+        return [
+            (topics.pop(entry.delivery), entry.delivery, entry.qos, entry.size, entry.received_at)
+            for entry in self._index.entries()
+            if entry.delivery in topics
+        ]
+
+    def drop(self) -> tuple[int, int, int]:
+        """Drop the first one; returns its QoS, payload bytes and number."""
+        entry = self._queue.drop_evicted(self._index.first(), self._index)
+        return entry.qos, entry.size, entry.delivery
+
+    def drop_newest(self) -> tuple[int, int, int]:
         """Drop the last one."""
         entry = self._queue.drop_evicted(self._index.last(), self._index)
-        return entry.qos, entry.size
+        return entry.qos, entry.size, entry.delivery
 
     def is_blocking(self) -> bool:
         """Whether PUBLISHes wait for room in the address of one of them (FC-25)."""

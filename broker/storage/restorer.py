@@ -80,11 +80,21 @@ class Restorer:
             for frame, size in index.sizes():
                 frames[frame].add_evicted(size)
             return
+        conflation = self._lanes.conflation
+        waiting: dict[bytes, tuple[Entry, int]] = {}
         for entry in deliveries.entries(self._now):
             topic = deliveries.topic_of(entry.delivery)
             address = self._address(topic) if topic else None
             lane = self._lane(deliveries, entry.delivery)
-            kept.add_evicted(entry if address is None else entry._replace(address=address), lane)
+            if address is not None:
+                entry = entry._replace(address=address)
+            kept.add_evicted(entry, lane)
+            if conflation is not None and entry.delivery not in saved.inflight and conflation.matches(topic):
+                if topic in waiting:  # FC-37: a crash came before it was on disk that this one is gone
+                    older, of_older = waiting[topic]
+                    kept.drop_evicted(older, kept.evicted.index(of_older))
+                waiting[topic] = entry, lane
+        kept.topics = {entry.delivery: topic for topic, (entry, _) in waiting.items()}
 
     def _lane(self, deliveries: SavedDeliveries, number: int) -> int:
         """The number of the lane in which a delivery waits."""

@@ -47,7 +47,8 @@ class Storage:
         Raises StorageError if it is damaged.
         """
         lanes = self.journal.lanes
-        saved = Saved(topics or lanes.priorities is not None, lanes.fairness != FIFO)
+        topics = topics or lanes.priorities is not None or lanes.conflation is not None
+        saved = Saved(topics, lanes.fairness != FIFO)
         try:
             for number, content in self._segments.frames():
                 saved.read(number, content)

@@ -77,6 +77,7 @@ _COUNTERS: Final = (
     _by_qos("sluice_deliveries_sent", "Deliveries sent for the first time.", "sent"),
     _one("sluice_deliveries_sent_bytes", "Payload bytes of deliveries sent for the first time.", "sent_bytes"),
     _by_qos("sluice_deliveries_acknowledged", "Deliveries completed by their clients.", "acknowledged", ("1", "2")),
+    _by_qos("sluice_deliveries_superseded", "Deliveries whose places newer ones have taken (FC-37).", "superseded"),
     _Counter(
         "sluice_deliveries_gated",
         "QoS 0 deliveries that were queued, by the first reason that held (FC-3).",

@@ -49,6 +49,7 @@ from spark_jobs.store.schema import (
 
 TOLERANCE_US: Final = 1_000_000  # between the end of an interval and the start of the next one in a run
 _GROUP: Final = re.compile("^([^-_/.:]*)[-_/.:]")
+_OUTCOMES: Final = ("sent", "dropped", "superseded", "waiting")
 _SESSION: Final = ("broker", "client_id", "session_started_us")
 ROW_KEY: Final = (*_SESSION, "interval_end_us")
 """Raw rows with the same key are duplicates."""
@@ -183,11 +184,11 @@ class _Rows:
         return total_of(self.rows, [f"{prefix}_qos{qos}" for qos in QOS])
 
     def books_off(self) -> Mask:
-        """Whether a row breaks waiting_start + offered = sent + dropped + waiting at some QoS."""
+        """Whether a row breaks waiting_start + offered = sent + dropped + superseded + waiting at some QoS."""
         off = np.zeros(self.rows.num_rows, np.bool_)
         for q in QOS:
             entered = total_of(self.rows, [f"waiting_start_qos{q}", f"offered_qos{q}"])
-            off |= entered != total_of(self.rows, [f"sent_qos{q}", f"dropped_qos{q}", f"waiting_qos{q}"])
+            off |= entered != total_of(self.rows, [f"{name}_qos{q}" for name in _OUTCOMES])
         return off
 
     def reasons_off(self) -> Mask:

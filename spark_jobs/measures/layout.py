@@ -92,7 +92,7 @@ LAYOUTS: Final = {
         _columns("what:text share_sessions,share:float"),
     ),
     "reasons": Layout(
-        "Deliveries gated, dropped or resent and PUBLISHes refused or parked, by reason",
+        "Deliveries gated, dropped, superseded or resent and PUBLISHes refused or parked, by reason",
         _columns("what,qos,reason:text deliveries:int share_of_offered:float"),
     ),
     "percentiles": Layout(
@@ -199,9 +199,9 @@ LAYOUTS: Final = {
         ),
     ),
     "books": Layout(
-        "Do the counters reconcile: waiting before + offered = sent + dropped + waiting after",
+        "Do the counters reconcile: waiting before + offered = sent + dropped + superseded + waiting after",
         _columns(
-            "qos:text rows,rows_off,offered,sent,dropped,waiting_growth,difference,rows_off_by_reason:int"
+            "qos:text rows,rows_off,offered,sent,dropped,superseded,waiting_growth,difference,rows_off_by_reason:int"
         ),
     ),
     "quality": Layout(

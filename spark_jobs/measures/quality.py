@@ -83,7 +83,7 @@ def quality(
         rows.append(_finding(status, len(concerned), min(file.name for file in concerned), text))
     rows += [_finding(f.kind, f.count, f.example, f.explanation) for f in findings if f.count]
     for name, column, text in (
-        ("books_off", "books_off_rows", "Intervals in which offered differs from sent + dropped + waiting."),
+        ("books_off", "books_off_rows", "Intervals: offered differs from sent + dropped + superseded + waiting."),
         ("reasons_off", "reasons_off_rows", "Intervals in which the sum of drops by reason differs from drops."),
     ):
         if sums[column]:

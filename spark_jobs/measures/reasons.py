@@ -1,7 +1,7 @@
-"""Table `reasons`: deliveries gated, dropped or resent, and PUBLISHes refused or parked, by reason.
+"""Table `reasons`: deliveries gated, dropped, superseded or resent, PUBLISHes refused or parked, by reason.
 
-`share_of_offered` is the share of deliveries offered at that QoS for `gated` and `dropped`, of deliveries sent for
-`resent`, and of messages received from publishers for the reasons about publishing.
+`share_of_offered` is the share of deliveries offered at that QoS for `gated`, `dropped` and
+`superseded`, of deliveries sent for `resent`, and of messages received for the reasons about publishing.
 """
 
 from typing import Final
@@ -30,6 +30,7 @@ def reasons(sums: HourSums) -> list[Row]:
         for qos in QOS:
             if (name := drop_column(reason, qos)) is not None:
                 rows.append(_row(sums, "dropped", str(qos), reason, name, "offered"))
+    rows += [_row(sums, "superseded", str(qos), "newer", f"superseded_qos{qos}", "offered") for qos in QOS]
     rows += [_row(sums, what, ALL_QOS, reason, name, "received") for what, reason, name in _PUBLISHING]
     rows += [_row(sums, what, ALL_QOS, reason, name, "sent") for what, reason, name in _RESENT]
     rows.append(_row(sums, "shared", "1", "returned", "shared_returned", "sent"))

@@ -53,10 +53,12 @@ def _growth(sums: HourSums, qos: str) -> int:
 
 
 def books(sums: HourSums) -> list[Row]:
-    """The rows of `books`: waiting before + offered = sent + dropped + waiting after, in sum and row by row."""
+    """The rows of `books`: before + offered = sent + dropped + superseded + waiting after, in sum and row by row."""
     rows: list[Row] = []
     for qos in EACH_QOS:
-        offered, sent, dropped = (sums.count(name, qos) for name in ("offered", "sent", "dropped"))
+        offered, sent, dropped, superseded = (
+            sums.count(name, qos) for name in ("offered", "sent", "dropped", "superseded")
+        )
         growth = _growth(sums, qos)
         rows.append(
             {
@@ -65,8 +67,9 @@ def books(sums: HourSums) -> list[Row]:
                 "offered": offered,
                 "sent": sent,
                 "dropped": dropped,
+                "superseded": superseded,
                 "waiting_growth": growth,
-                "difference": offered - sent - dropped - growth,
+                "difference": offered - sent - dropped - superseded - growth,
             }
         )
     rows[0] |= {"rows_off": sums["books_off_rows"], "rows_off_by_reason": sums["reasons_off_rows"]}

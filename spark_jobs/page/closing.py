@@ -78,11 +78,12 @@ def _books(result: Result, place: int) -> Html:
     rows = result.rows_of("books")
     if not rows:
         return Html("")
-    heads = ("offered", "sent", "dropped", "more waiting", "difference", "rows that do not reconcile")
-    names = ("offered", "sent", "dropped", "waiting_growth", "difference", "rows_off")
+    heads = ("offered", "sent", "dropped", "superseded", "more waiting", "difference", "rows that do not reconcile")
+    names = ("offered", "sent", "dropped", "superseded", "waiting_growth", "difference", "rows_off")
     lines = [
         [Cell("all" if row["qos"] == "all" else f"QoS {row['qos']}"), *[grids.number(row[name]) for name in names]]
         for row in rows
     ]
     columns = [Column("", text=True), *map(Column, heads)]
-    return grid(f"books-{place}", "Reconciliation: offered = sent + dropped + more waiting", columns, lines, ["books"])
+    title = "Reconciliation: offered = sent + dropped + superseded + more waiting"
+    return grid(f"books-{place}", title, columns, lines, ["books"])

@@ -218,7 +218,7 @@ def _input(result: Result) -> list[Finding]:
     if books is not None and books["rows_off"]:
         text = (
             f"Counters do not reconcile in {books['rows_off']:,} of {books['rows']:,} rows: "
-            "offered differs from sent + dropped + waiting."
+            "offered differs from sent + dropped + superseded + waiting."
         )
         found.append(Finding(Grade.WATCH, "Counters", text))
     parts: dict[str, list[Row]] = {"hours": [], "files": [], "": []}

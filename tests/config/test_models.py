@@ -37,7 +37,7 @@ pytestmark = pytest.mark.once
 
 
 def test_session_defaults_are_flow_controls() -> None:
-    """Names and defaults of section `session` are of FC-1, 5, 7, 8, 10 to 12, 14, 16, 20, 22, 23, 25, 33 to 36."""
+    """Names and defaults of section `session` are of FC-1, 5, 7, 8, 10 to 12, 14, 16, 20, 22, 23, 25, 33 to 37."""
     assert Session().model_dump() == {
         "max_inflight": 32,
         "max_mqueue_len": 1000,
@@ -46,6 +46,7 @@ def test_session_defaults_are_flow_controls() -> None:
         "overflow_timeout": 30.0,
         "overflow_offline_grace": 0.0,
         "mqueue_store_qos0": True,
+        "conflate": [],
         "max_mqueue_age": math.inf,
         "mqueue_fairness": "fifo",
         "mqueue_priorities": [],
@@ -237,6 +238,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Session, "overflow_timeout", ["500ms", 0, "infinity", None]),
     (Session, "overflow_offline_grace", ["-1s", "infinity", None]),
     (Session, "mqueue_store_qos0", ["maybe", None, 2]),
+    (Session, "conflate", [["a/#/b"], "a", [""], [1], None]),
     (Session, "max_mqueue_age", [0, -1, "30", None]),
     (Session, "mqueue_fairness", ["client", "FIFO", None, 1]),
     (Session, "mqueue_priorities", [None, 5, {}, "a/#", [5], [{}], [{"match": "a"}], [{"weight": 1}]]),

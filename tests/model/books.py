@@ -30,6 +30,10 @@ class Books:
         self.count(f"dropped_qos{qos}")
         self.drops[f"dropped_{reason}_qos{qos}"] += 1
 
+    def supersede(self, qos: int) -> None:
+        """A newer one has taken its place (FC-37): that is no drop."""
+        self.count(f"superseded_qos{qos}")
+
     def histogram(self, name: str) -> dict[int, int]:
         """Counts by bucket: one for each value below 16, then eight of the same width to an octave, 255 at the most."""
         counts: dict[int, int] = {}

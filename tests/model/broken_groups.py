@@ -51,6 +51,16 @@ class KeepsWhatIsBack(Group):
         return back
 
 
+class KeepsWhatIsOld(Group):
+    """FC-37, FC-13: what comes back waits though a newer one of its topic does."""
+
+    def take_back(self, messages: list[Message]) -> int:
+        self.mqueue.knobs = replace(self.knobs, conflate=())
+        back = super().take_back(messages)
+        self.mqueue.knobs = self.knobs
+        return back
+
+
 class DropsUnpressed(Group):
     """FC-6, FC-13: drops though a member that has enough to do could take it."""
 
@@ -81,6 +91,6 @@ class StoresForNobody(Group):
 
 
 GROUPS: Final[list[type[Group]]] = [
-    AlwaysTheFirst, KeepsWhatIsBack, DropsUnpressed, HighestQos, StoresForNobody, DropsTheFirst, PacesForNobody,
-    GroupTellsForEver,
+    AlwaysTheFirst, KeepsWhatIsBack, KeepsWhatIsOld, DropsUnpressed, HighestQos, StoresForNobody, DropsTheFirst,
+    PacesForNobody, GroupTellsForEver,
 ]  # fmt: skip

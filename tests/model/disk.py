@@ -23,7 +23,7 @@ MEMORY: Final = Path("/dev/shm")
 def lanes_of(knobs: Knobs) -> LaneRule:
     """In which lanes deliveries wait on disk."""
     limits = limits_of(knobs)
-    return LaneRule(limits.priorities, limits.fairness)
+    return LaneRule(limits.priorities, limits.fairness, limits.conflation)
 
 
 class KilledError(Exception):

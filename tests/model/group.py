@@ -200,7 +200,7 @@ class Group:
             return 0
         for message in messages:
             self.books.count(f"sent_qos{message.qos}", -1)
-        self.mqueue.put_back(messages)
+        self.mqueue.put_back(messages, self.books)
         while self._is_ready() and self._give(self.mqueue.head()):
             self.mqueue.pop()
             self._drained()

@@ -55,7 +55,8 @@ class SharedWorld:
         """A message comes for the group; returns its text."""
         text = f"{self.name}{self.count}"
         self.count += 1
-        message = Message(text, topic, qos, text.encode().ljust(size, b"."), now, expiry, flow_of(source))
+        payload = text.encode().ljust(size, b".")
+        message = Message(text, topic, qos, payload, now, expiry, flow_of(source), number=self.count)
         if source is not None and qos and self.model.telling.applies():
             lacks = self.model.lacks_room(message, now)
             found = self.real.lacking(publish_of(message), True, now) is not None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from tests.model.inbound import Pending
 from tests.model.knobs import Knobs
 from tests.model.message import Message
+from tests.model.mqueue import conflates
 from tests.model.session import Model
 from tests.model.state import Inflight
 
@@ -25,6 +26,17 @@ def keep(model: Model) -> Kept:
     return Kept([replace(inflight) for inflight in model.window], waiting, remembered)
 
 
+def still_waiting(waiting: list[Message], knobs: Knobs, now: int) -> list[Message]:
+    """What waited, in the order in which it came, each with its own flow; of some topics the newest only (FC-37)."""
+    in_order = sorted(waiting, key=lambda message: message.number)
+    newest = {message.topic: message for message in in_order}
+    return [
+        replace(message, restored_at=now, flow=message.publisher or message.flow)
+        for message in in_order
+        if not conflates(message.topic, knobs) or newest[message.topic] is message
+    ]
+
+
 def resume(knobs: Knobs, now: int, kept: Kept, model_type: type[Model] = Model) -> Model:
     """The session after the restart. Its books begin with what it has; limits drop none of it."""
     model = model_type(knobs, now)
@@ -38,8 +50,8 @@ def resume(knobs: Knobs, now: int, kept: Kept, model_type: type[Model] = Model) 
         model.books.count("sent_bytes", message.size)
         model.books.value(f"wait_qos{message.qos}_buckets", 0)
     model.books.highest("window_max", len(model.window))
-    for message in kept.waiting:
-        model.mqueue.join(replace(message, restored_at=now), model.books)
+    for message in still_waiting(kept.waiting, knobs, now):
+        model.mqueue.join(message, model.books)
         model.books.count(f"routed_qos{message.qos}")
     bound = knobs.max_awaiting_rel or len(kept.remembered)
     overdue = max(len(kept.remembered) - bound, 0)

@@ -13,7 +13,7 @@ from tests.model import group_world
 from tests.model.disk import Disk, lanes_of
 from tests.model.group import Group
 from tests.model.group_world import GroupWorld, MemberWorld, SharedWorld
-from tests.model.kept import Kept, keep, resume
+from tests.model.kept import Kept, keep, resume, still_waiting
 from tests.model.knobs import Knobs
 from tests.model.message import Message
 from tests.model.real import Real
@@ -149,8 +149,8 @@ class KeptGroupWorld(GroupWorld):
         shared = SharedWorld(self.group_type(self.knobs, self.now), self.knobs, before.name)
         shared.count = before.count
         books = shared.model.books
-        for message in self.on_disk[shared.name]:
-            shared.model.mqueue.join(replace(message, restored_at=self.now), books)
+        for message in still_waiting(self.on_disk[shared.name], self.knobs, self.now):
+            shared.model.mqueue.join(message, books)
             books.count(f"offered_qos{message.qos}")
         for peer in self._members():
             for inflight in peer.on_disk.window:

@@ -34,6 +34,8 @@ class Knobs:
     """FC-34."""
     fair: bool = False
     """Whether the mqueue is fair between publishers (FC-33)."""
+    conflate: tuple[str, ...] = ()
+    """Filters of topics of which only the newest waits (FC-37)."""
     slow_threshold: float = 0.5
     """0 = nobody is slow."""
     slow_check_period: int = 5 * SECOND
@@ -70,6 +72,7 @@ _CHOICES: Final[dict[str, list[Any]]] = {
     "overflow_timeout": [2 * SECOND, 30 * SECOND],
     "overflow_offline_grace": [0, 3 * SECOND],
     "fair": [False, True],
+    "conflate": [(), (), ("b",), ("a/+", "c/#"), ("#",)],
     "slow_threshold": [0.0, 0.5, 3.0],
     "slow_check_period": [1 * SECOND, 5 * SECOND],
     "slow_disconnect": [False, True],

@@ -21,7 +21,11 @@ class Message:
     routed_at: int
     expiry: int = 0
     flow: int = 1
-    """FC-33: who has published it."""
+    """FC-33: whose turn it takes: that of who has published it, or of who had published what it replaces (FC-37)."""
+    publisher: int = 0
+    """Who has published it, if that is not the same; 0 = it is."""
+    number: int = 0
+    """The order on disk (FC-27)."""
     restored_at: int = 0
     """When the process began, if it has come before that (FC-27)."""
 

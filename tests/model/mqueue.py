@@ -1,5 +1,6 @@
-"""The mqueue: FC-4 (first in, first out), FC-5 (what an overflow drops), FC-12 (weights) and FC-33 (flows)."""
+"""The mqueue: FC-4 (first in, first out), FC-5 (overflows), FC-12 (weights), FC-33 (flows) and FC-37 (conflation)."""
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import takewhile
@@ -18,6 +19,11 @@ def weight_of(topic: str, rules: tuple[tuple[str, int], ...]) -> int:
     """
     found = [(_vagueness(topic_filter), weight) for topic_filter, weight in rules if _matches(topic_filter, topic)]
     return min(found)[1] if found else 1
+
+
+def conflates(topic: str, knobs: Knobs) -> bool:
+    """FC-37: whether only the newest of a topic waits."""
+    return any(_matches(topic_filter, topic) for topic_filter in knobs.conflate)
 
 
 def _vagueness(topic_filter: str) -> list[int]:
@@ -194,11 +200,22 @@ class MQueue:
         return sum(message.size for message in self.waiting)
 
     def fits(self, arrival: Message, times: int = 1) -> bool:
-        """Whether it may join without passing so many times a limit; one limit covers all weights (FC-12)."""
+        """Whether it may join without passing so many times a limit; one limit covers all weights (FC-12).
+
+        Corner (FC-37): what it replaces does not count.
+        """
         knobs = self.knobs
-        if knobs.max_mqueue_len and len(self.waiting) + 1 > times * knobs.max_mqueue_len:
+        others = [message for message in self.waiting if message is not self.older(arrival)]
+        if knobs.max_mqueue_len and len(others) + 1 > times * knobs.max_mqueue_len:
             return False
-        return not knobs.max_mqueue_bytes or self.bytes() + arrival.size <= times * knobs.max_mqueue_bytes
+        size = sum(message.size for message in others) + arrival.size
+        return not knobs.max_mqueue_bytes or size <= times * knobs.max_mqueue_bytes
+
+    def older(self, arrival: Message) -> Message | None:
+        """FC-37: what it replaces."""
+        if not conflates(arrival.topic, self.knobs):
+            return None
+        return next((message for message in self.waiting if message.topic == arrival.topic), None)
 
     def exceeds_share(self, arrival: Message) -> bool:
         """FC-16, FC-33: whether its flow has more than its share of the limits with it, among those of its weight."""
@@ -254,17 +271,42 @@ class MQueue:
         return began
 
     def join(self, arrival: Message, books: Books) -> None:
-        """It waits from now on."""
-        self.waiting.append(arrival)
-        self._joined(arrival)
+        """It waits from now on, in the place of the older one of its topic if only the newest waits (FC-37)."""
+        older = self.older(arrival)
+        if older is None:
+            self.waiting.append(arrival)
+            self._joined(arrival)
+        else:
+            self._replace(older, arrival, books)
         books.highest("mqueue_max", len(self.waiting))
         books.highest("mqueue_bytes_max", self.bytes())
 
-    def put_back(self, messages: list[Message]) -> None:
-        """FC-13: what a member has not acknowledged is at the head again, each in its flow."""
+    def _replace(self, older: Message, newer: Message, books: Books) -> None:
+        """FC-37. Corner: it has the place and the flow of the older one, and its own QoS."""
+        own = newer.publisher or newer.flow
+        self.waiting[self.waiting.index(older)] = replace(newer, flow=older.flow, publisher=own)
+        books.supersede(older.qos)
+        if self.knobs.fair:
+            weight = self.weight(newer)
+            self.rounds[weight].settle(self._heads(weight))
+
+    def put_back(self, messages: list[Message], books: Books) -> None:
+        """FC-13: what a member has not acknowledged is at the head again, each in its flow.
+
+        Corner (FC-37): unless a newer one of its topic waits, or it takes the place of an older one.
+        """
         for message in reversed(messages):
-            self.waiting.insert(0, message)
-            self._joined(message)
+            older = self.older(message)
+            if older is not None and older.routed_at >= message.routed_at:
+                books.supersede(message.qos)
+                continue
+            first = min([0, *(waiting.number for waiting in self.waiting)])
+            back = replace(message, number=first - 1, flow=message.publisher or message.flow)
+            if older is not None:
+                self._replace(older, back, books)
+            else:
+                self.waiting.insert(0, back)
+                self._joined(back)
 
     def clear(self) -> None:
         """Nothing waits any more."""

@@ -7,6 +7,7 @@ from protocol.decoder import Decoder
 from protocol.properties import MESSAGE_EXPIRY_INTERVAL
 from protocol.publish import Publish
 from session.address import Address, AddressRule
+from session.conflation import Conflation
 from session.flows import FIFO, PUBLISHER
 from session.host import Host
 from session.limits import Limits
@@ -47,6 +48,7 @@ def limits_of(knobs: Knobs) -> Limits:
         stalled_window=knobs.stalled_window,
         overflow_patience=knobs.overflow_patience,
         gate=knobs.gate,
+        conflation=Conflation(list(knobs.conflate)) if knobs.conflate else None,
         max_mqueue_age=knobs.max_mqueue_age,
         overflow_timeout=knobs.overflow_timeout,
         overflow_offline_grace=knobs.overflow_offline_grace,

@@ -49,11 +49,12 @@ class Sending(State):
 
     def _closed(self, message: Message) -> str:
         """What keeps a delivery from being sent at once: the gate for QoS 0, what is ahead of QoS 1 and 2 (FC-2)."""
+        replaces = "backlog" if self.mqueue.older(message) is not None else ""  # FC-37: it does not overtake that
         if message.qos == 0:
-            return self._gate() or self._throttle(message)
+            return self._gate() or replaces or self._throttle(message)
         if self.no_slot() or any(waiting.qos for waiting in self.mqueue.waiting):
             return "window_full"
-        return self._throttle(message)
+        return replaces or self._throttle(message)
 
     def _stays(self, message: Message) -> bool:
         """FC-16: whether it stays in the mailbox, and what is behind it too, because it would overflow the mqueue."""
@@ -190,7 +191,8 @@ class Sending(State):
                 at_once = int(message is None or not self._throttle(message))
         if len(self.mailbox) < at_once:
             return True
-        ahead = [*self.mqueue.waiting, *self.mailbox[at_once:]]
+        older = None if message is None else self.mqueue.older(message)  # FC-37: it goes
+        ahead = [waiting for waiting in self.mqueue.waiting if waiting is not older] + self.mailbox[at_once:]
         length, size = times * self.knobs.max_mqueue_len, times * self.knobs.max_mqueue_bytes
         own = 1 if message is None else message.size
         return (not length or len(ahead) < length) and (not size or sum(m.size for m in ahead) + own <= size)

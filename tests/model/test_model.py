@@ -13,10 +13,12 @@ import session.fair_mqueue
 import session.outbound
 import session.pacing
 import session.patience
+import session.shared_queue
 from broker.storage import message_record, records
 from broker.storage.deliveries import Deliveries
 from broker.storage.kept_group import KeptGroup
 from broker.storage.kept_queue import KeptQueue
+from broker.storage.lane_rule import LaneRule
 from broker.storage.saved_deliveries import SavedDeliveries
 from protocol.publish import Publish
 from session import qos0_gate, source
@@ -31,11 +33,13 @@ from session.stopwatch import Stopwatch
 from session.throttle import Throttle
 from session.window import Window
 from tests.conftest import EXAMPLES
+from tests.model import kept_group_world, kept_world
 from tests.model.broken import MODELS
 from tests.model.broken_groups import GROUPS
 from tests.model.drive import Disagreement, drive, drive_groups, drive_kept, drive_kept_groups
 from tests.model.group import Group
 from tests.model.group_world import GroupWorld
+from tests.model.knobs import Knobs
 from tests.model.machine import ModelMachine
 from tests.model.session import Model
 from tests.model.world import World
@@ -158,6 +162,8 @@ BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "FC-33, credit": lambda patch: patch.setattr(FairMQueue, "note_sent", _never),
     "FC-33, longest": lambda patch: patch.setattr(FairMQueue, "fullest", lambda queue, own, *_: own or queue.turn),
     "FC-33, FC-16": lambda patch: patch.setattr(FairMQueue, "exceeds_share", MQueue.exceeds_share),
+    "FC-37, in its place": lambda patch: patch.setattr(session.backlog, "supersede", lambda *_: False),
+    "FC-37, its turn": lambda patch: patch.setattr(FairMQueue, "note_left", FairMQueue.note_joined),
     "FC-1, a new connection": lambda patch: patch.setattr(Window, "set_limit", _never),
 }
 
@@ -174,22 +180,36 @@ def _pay_for_each(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RealPublisher, "pause", pause)
 
 
+def _without_topics(patch: pytest.MonkeyPatch) -> None:
+    """FC-37: after a restart nobody asks which is the newest."""
+    for module in (kept_world, kept_group_world):
+        lanes_of = module.lanes_of
+
+        def without(knobs: Knobs, before: Callable[[Knobs], LaneRule] = lanes_of) -> LaneRule:
+            return LaneRule(before(knobs).priorities, before(knobs).fairness)
+
+        patch.setattr(module, "lanes_of", without)
+
+
 GROUP_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "told of room": lambda patch: patch.setattr(SharedQueue, "_wake_able_members", _never),
     "out of line": lambda patch: patch.setattr(SharedQueue, "_dispatch", _never),
     "FC-16, pays for each": _pay_for_each,
     "FC-16, relief": lambda patch: patch.setattr(SharedQueue, "_note_drained", _never),
+    "FC-37, in its place": lambda patch: patch.setattr(session.shared_queue, "supersede", lambda *_: False),
     "pulled in turn": lambda patch: patch.setattr(source, "BLOCKED", -1),
 }
 KEPT_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "FC-10, restored": lambda patch: patch.setattr(Throttle, "restore", _never),
     "PUBREC": lambda patch: patch.setattr(records, "RECEIVED", records.REMEMBERED),
     "FC-33, flows": lambda patch: patch.setattr(SavedDeliveries, "flow_of", lambda *_: 1),
+    "FC-37, the newest": _without_topics,
     "packet ids": lambda patch: patch.setattr(Deliveries, "note_sent", _never),
 }
 KEPT_GROUP_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "FC-13, given back": lambda patch: patch.setattr(message_record, "pulled_from", lambda *_: 0),
     "FC-13, at the head": lambda patch: patch.setattr(KeptGroup, "add_first", KeptGroup.add),
+    "FC-37, the newest": _without_topics,
     "done": lambda patch: patch.setattr(KeptQueue, "note_done", _never),
 }
 COMPILED = not session.outbound.__file__.endswith(".py")

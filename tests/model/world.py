@@ -47,7 +47,9 @@ class World(Pair):
         self.note(f"route {text} from {who}: QoS {qos} {topic} {size} bytes, expires after {expiry} s")
         if self.ended:
             return
-        message = Message(text, topic, qos, text.encode().ljust(size, b"."), self.model.now, expiry, flow_of(source))
+        payload = text.encode().ljust(size, b".")
+        flow = flow_of(source)
+        message = Message(text, topic, qos, payload, self.model.now, expiry, flow, number=self.routed)
         if source is not None and qos and self.model.telling.applies():
             lacks = self.model.lacks_room(message)
             self.agree("whether it lacks room", lacks, self.real.lacks_room(message))

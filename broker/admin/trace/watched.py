@@ -27,6 +27,9 @@ _GATED: Final = {
     "gated_rate": "consumer_max_rate is used up",
 }
 _OTHERS: Final = {
+    "superseded_qos0": ("superseded", "of QoS 0: newer ones of their topics wait in their places (FC-37)"),
+    "superseded_qos1": ("superseded", "of QoS 1: newer ones of their topics wait in their places (FC-37)"),
+    "superseded_qos2": ("superseded", "of QoS 2: newer ones of their topics wait in their places (FC-37)"),
     "resent_publish": ("resent", "PUBLISH"),
     "resent_pubrel": ("resent", "PUBREL"),
     "slow_consumer": ("slow", "slow consumer (FC-14)"),

@@ -1,4 +1,4 @@
-"""FC-30: what waits on disk only, by its weight (FC-12), and in its address (FC-24)."""
+"""FC-30: what waits on disk only, by its weight (FC-12), in its address (FC-24), or as the newest only (FC-37)."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -73,6 +73,10 @@ class Brokers:
         """How many deliveries each has dropped from a full queue since its start."""
         return [session_of(local).counters.dropped_queue_full for local, _ in self.running]
 
+    def superseded(self) -> list[int]:
+        """How many deliveries newer ones have replaced in each since its start."""
+        return [session_of(local).counters.uncommon.superseded() for local, _ in self.running]
+
     def held(self) -> list[list[int]]:
         """The sizes of the addresses of each."""
         return [
@@ -118,9 +122,13 @@ def take(local: LocalBroker, storage: Storage, most: int) -> list[int]:
     return came
 
 
+@pytest.mark.parametrize("conflate", [[], ["high", "low"]])
 @pytest.mark.parametrize("overflow", ["drop_oldest", "drop_oldest_qos0", "drop_newest"])
-def test_as_in_memory(overflow: str) -> None:
-    """FC-5, FC-12: with weights, order and drops are the same wherever deliveries wait, also after a restart."""
+def test_as_in_memory(overflow: str, conflate: list[str]) -> None:
+    """FC-5, FC-12, FC-37: order, drops and what is superseded are the same wherever deliveries wait.
+
+    Also after a restart.
+    """
     session = {"max_mqueue_len": 30, "mqueue_overflow": overflow, "overflow_patience": "0s", "max_inflight": 3}
     steps = st.lists(
         st.one_of(
@@ -134,7 +142,8 @@ def test_as_in_memory(overflow: str) -> None:
     @given(steps)
     def compare(steps: list[tuple[str, int]]) -> None:
         with TemporaryDirectory() as name, ExitStack() as stack:
-            both = Brokers(stack, Path(name), session={**session, "mqueue_priorities": PRIORITIES})
+            limits = {**session, "mqueue_priorities": PRIORITIES, "conflate": conflate}
+            both = Brokers(stack, Path(name), session=limits)
             sent = 0
             for step, count in steps:
                 if step in TOPICS:
@@ -149,11 +158,37 @@ def test_as_in_memory(overflow: str) -> None:
                     both.start()
                 evicting_drops, other_drops = both.dropped()
                 assert evicting_drops == other_drops
+                evicting_superseded, other_superseded = both.superseded()
+                assert evicting_superseded == other_superseded
             evicting, other = both.taken(1000)
             assert evicting == other
             assert both.evicted() == 0
 
     compare()
+
+
+def test_the_newest_in_the_place_of_another_flow(tmp_path: Path) -> None:
+    """FC-37, FC-33, FC-24: on disk a newer delivery has the place of another publisher's, and compaction finds it."""
+    rules = [{"match": "#", "max_size_bytes": "1MiB"}]
+    session = {"mqueue_fairness": "publisher", "conflate": ["#"], "max_inflight": 1}
+    with ExitStack() as stack:
+        both = Brokers(stack, tmp_path, session=session, addresses=rules)
+        for number, (publisher, topic) in enumerate([(p, f"{n}") for p in "xyz" for n in range(20)]):
+            for local, storage in both.running:
+                client = connected(local, storage, publisher)
+                client.send(message(topic, number))
+                on_disk(local, storage)
+                client.drop()
+            if number % 17 == 0:
+                both.compact()
+        both.compact()
+        assert both.evicted() > 10
+        assert both.superseded() == [40, 40]
+        address = both.running[0][0].broker.router.address(b"3")
+        assert address is not None
+        assert address.size == SIZE + 6
+        assert both.taken(1000) == [list(range(40, 60))] * 2
+        assert both.evicted() == 0
 
 
 @pytest.mark.parametrize("weights", [[], PRIORITIES])

@@ -11,6 +11,7 @@ STEPS = st.lists(
         st.tuples(st.just("remove"), st.integers(0, 300), st.just(0)),
         st.tuples(st.just("first"), st.integers(1, 80), st.just(0)),
         st.tuples(st.just("move"), st.integers(0, 300), st.integers(1, 2**28)),
+        st.tuples(st.just("replace"), st.integers(0, 300), st.integers(0, 2**28)),
     ),
     max_size=60,
 )
@@ -18,7 +19,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_equals_a_plain_dictionary(steps: list[tuple[str, int, int]]) -> None:
-    """After any additions, removals and moves it has the items of a dictionary, in order."""
+    """FC-37 too: after additions, removals, moves and replacements it has the items of a dictionary, in order."""
     index = Index()
     plain: dict[int, Entry] = {}
     following = 0
@@ -34,7 +35,18 @@ def test_equals_a_plain_dictionary(steps: list[tuple[str, int, int]]) -> None:
         elif step == "first":
             for _ in range(min(number, len(plain))):
                 first = index.first()
-                assert index.remove(first.delivery) == first == plain.pop(min(plain))
+                assert index.remove(first.delivery) == first == plain.pop(next(iter(plain)))
+        elif step == "replace":
+            if number in plain:
+                entry = Entry(following, 1 + following, size + 17, size, 1 + following % 2, following * 10**6)
+                assert index.replace(number, entry) == plain[number]
+                plain = {
+                    (following if each == number else each): (entry if each == number else plain[each])
+                    for each in plain
+                }
+                assert not index.holds(number)
+                assert index.find(following) == entry
+                following += 1
         else:
             assert index.move(number, size, 2**31) == plain.get(number)
             if number in plain:

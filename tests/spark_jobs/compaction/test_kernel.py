@@ -114,7 +114,7 @@ def test_sessions_are_the_sums_of_their_rows() -> None:
             for r in own
             if any(
                 r[f"waiting_start_qos{q}"] + r[f"offered_qos{q}"]
-                != r[f"sent_qos{q}"] + r[f"dropped_qos{q}"] + r[f"waiting_qos{q}"]
+                != sum(r[f"{name}_qos{q}"] for name in ("sent", "dropped", "superseded", "waiting"))
                 for q in QOS
             )
         ]

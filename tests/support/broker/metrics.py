@@ -85,7 +85,7 @@ def check_books(rows: list[Row]) -> None:
 
 def _check_row(row: Row, qos: int) -> None:
     came = row[f"waiting_start_qos{qos}"] + row[f"offered_qos{qos}"]
-    went = row[f"sent_qos{qos}"] + row[f"dropped_qos{qos}"] + row[f"waiting_qos{qos}"]
+    went = sum(row[f"{name}_qos{qos}"] for name in ("sent", "dropped", "superseded", "waiting"))
     assert came == went, (qos, row)
     dropped = sum(row[f"dropped_{reason}_qos{qos}"] for reason in DROP_REASONS)
     if qos == 0:

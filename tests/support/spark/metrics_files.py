@@ -63,7 +63,8 @@ def row(client_id: str = "a", end: float = 10, length: float = 10, **values: Any
     for qos in range(3):
         if f"waiting_qos{qos}" not in values:
             came = made[f"waiting_start_qos{qos}"] + made[f"offered_qos{qos}"]
-            made[f"waiting_qos{qos}"] = came - made[f"sent_qos{qos}"] - made[f"dropped_qos{qos}"]
+            gone = sum(made[f"{name}_qos{qos}"] for name in ("sent", "dropped", "superseded"))
+            made[f"waiting_qos{qos}"] = came - gone
     return made
 
 
