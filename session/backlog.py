@@ -226,12 +226,7 @@ class Backlog:
             if mqueue.length == 0 and not mqueue.fits(publish, limits) and sender.may_send(publish, now):
                 sender.send(publish, now)  # FC-6: too large for the queue, but it can be sent
                 return
-            if self.backpressure is not None:  # or the limits have just begun to ask for it
-                mqueue.keeps = limits.backpressure and self.backpressure.tells(sender.connected, now)
-            promised = mqueue.keeps and limits.fairness != FIFO and publish.qos > 0 and mqueue.fits(publish, limits, 2)
-            if not promised and not self._waits_beyond(mqueue, publish, now) and not make_room(
-                mqueue, publish, limits, sender.counters, sender.host, now, "mqueue_full"
-            ):
+            if not self._may_join(mqueue, publish, now):
                 return
         if mqueue.slots is not None and supersede(mqueue, publish, sender.counters):
             return  # FC-37
@@ -247,6 +242,18 @@ class Backlog:
             sender.watch_backlog(now)
             if limits.max_mqueue_age:
                 sender.arm(now + looks_every(limits.max_mqueue_age))
+
+    def _may_join(self, mqueue: MQueue, publish: Publish, now: int) -> bool:
+        """Whether a delivery joins a full queue, because others make room or more may wait; if not, it is dropped."""
+        sender = self._sender
+        limits = sender.limits
+        if self.backpressure is not None:  # or the limits have just begun to ask for it
+            mqueue.keeps = limits.backpressure and self.backpressure.tells(sender.connected, now)
+            if mqueue.keeps and limits.fairness != FIFO and publish.qos and mqueue.fits(publish, limits, 2):
+                return True  # FC-34: its publisher has been told that there is room
+        return self._waits_beyond(mqueue, publish, now) or make_room(
+            mqueue, publish, limits, sender.counters, sender.host, now, "mqueue_full"
+        )
 
     def _has_room(self, publish: Publish) -> bool:
         """Whether a delivery of a publisher that cannot be paced has room, while others are paced."""
