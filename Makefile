@@ -133,6 +133,10 @@ demo: $(STAMPS)/test ## Run the experiment: a slow subscriber with the QoS 0 gat
 bench: $(STAMPS)/test ## Measure Sluice beside the other brokers that are installed. ARGS: flags of the runner.
 	$(BIN)/python tests/bench/run.py $(ARGS)
 
+.PHONY: fairness
+fairness: $(STAMPS)/test ## Play overload on Sluice and the other brokers, by paho-mqtt. ARGS="--page fairness.html", "--help".
+	$(BIN)/python -m tests.fairness $(ARGS)
+
 .PHONY: bench-page
 bench-page: $(STAMPS)/test ## Make a page with bars of what make bench ARGS="--json bench.json" has written. ARGS="bench.json bench.html".
 	$(BIN)/python tests/bench/page.py $(ARGS)

@@ -48,7 +48,7 @@ def compared(results: Sequence[Result]) -> str:
     for (metric, qos, title, unit, axis), place in zip(_TAILS, places, strict=False):
         series = [series_of(result, metric, qos, "all", result.label, f"r{i}") for i, result in enumerate(results)]
         if any(one.total for one in series):
-            parts.append(_placed(distributions.tails(title, series, unit, axis, title), *place))
+            parts.append(placed(distributions.tails(title, series, unit, axis, title), *place))
     y = places[-1][1]
     for pressed, title in (
         (True, "QoS 0 sent, while a session is under pressure"),
@@ -60,19 +60,23 @@ def compared(results: Sequence[Result]) -> str:
             rows.append(Bar(formats.name(result.label, 20), f"r{i}", rate or 0.0, formats.rate(rate)))
         parts.append(cut(title, _RIGHT, y + 12, _PLOT, "head"))
         room = 14 + 6.6 * max(len(row.name) for row in rows)
-        parts.append(_placed(bars(rows, _PLOT, title, room=room), _RIGHT, y + 22))
+        parts.append(placed(bars(rows, _PLOT, title, room=room), _RIGHT, y + 22))
         y += 104
     height = top + _ROW + distributions.HEIGHT + 16
-    content = rect(0, 0, WIDTH, height, "paper") + "".join(parts)
+    return picture("".join(parts), height, headline(results))
+
+
+def picture(content: str, height: float, label: str) -> str:
+    """The file with this content, WIDTH wide; `label` is for screen readers."""
     return element(
         "svg",
-        element("style", _STYLE) + content,
+        element("style", _STYLE) + rect(0, 0, WIDTH, height, "paper") + content,
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {WIDTH} {height:g}",
         width=WIDTH,
         height=float(height),
         role="img",
-        aria_label=headline(results),
+        aria_label=label,
     )
 
 
@@ -98,7 +102,7 @@ def _heading(results: Sequence[Result]) -> tuple[str, float]:
     return "".join(drawn), y + 28
 
 
-def _placed(plot: str, x: float, y: float) -> str:
+def placed(plot: str, x: float, y: float) -> str:
     """The elements of a plot, moved to a position in another picture."""
     content = plot[plot.index("</title>") + len("</title>") : plot.rindex("</svg>")]
     return element("g", content, transform=f"translate({x:g} {y:g})")

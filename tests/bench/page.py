@@ -29,6 +29,11 @@ RATES = {"cpu_us_per_delivery": "received_per_s", "cpu_us_per_cycle": "cycles_pe
 """What is said beside a bar."""
 
 
+READING = (
+    "Shorter is better. A bar is the median of the rounds, the line on it goes from the lowest to the highest round."
+)
+
+
 @dataclass(frozen=True)
 class Row:
     """A broker's bar; numbers are percent of the widest place there is."""
@@ -58,9 +63,17 @@ def page(run: dict[str, Any]) -> str:
         keys = [load["cpu"], *(["kb_per_connection"] if load["cpu"] == "cpu_us_per_connection" else [])]
         results = {result["broker"]: result for result in run["results"] if result["load"] == name}
         charts += [_chart(load["title"], key, results) for key in keys]
+    paragraphs = [run["headline"], READING]
+    return rendered("benchmark", paragraphs, charts, run["brokers"], run["not_measured"])
+
+
+def rendered(
+    title: str, paragraphs: list[str], charts: list[Chart], brokers: dict[str, str], not_measured: dict[str, str]
+) -> str:
+    """Return a page with these charts."""
     source = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    known = {key: run[key] for key in ("headline", "brokers", "not_measured")}
+    known = {"title": title, "paragraphs": paragraphs, "brokers": brokers, "not_measured": not_measured}
     return environment.from_string(source).render(charts=charts, **known)
 
 

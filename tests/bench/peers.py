@@ -11,7 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,8 +76,23 @@ def find_mosquitto_saved() -> Candidate:
     return Candidate("mosquitto, saved each second", plain.version, start)
 
 
-def find_rabbitmq() -> Candidate:
-    """RabbitMQ with its MQTT plugin; a kept session is a durable queue, QoS 2 is not supported."""
+class _WithEpmd(BrokerProcess):
+    """RabbitMQ. It starts a daemon that knows the ports of nodes, which would outlive it."""
+
+    def stop(self, seconds: float = 15.0) -> int:
+        """End both."""
+        code = super().stop(seconds)
+        output_of("epmd", "-port", str(self.epmd_port), "-kill")
+        return code
+
+    epmd_port = 0
+
+
+def find_rabbitmq(policy: Mapping[str, object] | None = None) -> Candidate:
+    """RabbitMQ with its MQTT plugin; a kept session is a durable queue, QoS 2 is not supported.
+
+    `policy`: the definition of one for the queues of subscribers.
+    """
     # Debian's command of this name changes to the package's user; it calls this one.
     program = shutil.which("rabbitmq-server", path=f"/usr/lib/rabbitmq/bin{os.pathsep}{os.environ.get('PATH', '')}")
     if program is None:
@@ -92,19 +107,40 @@ def find_rabbitmq() -> Candidate:
             f"listeners.tcp.1 = {HOST}:{free_port()}\nmqtt.listeners.tcp.1 = {HOST}:{port}\n"
             "mqtt.allow_anonymous = true\nmqtt.default_user = guest\nmqtt.default_pass = guest\n"
             f"mqtt.prefetch = {65535 if unlimited else 10}\nlog.file.level = error\n"
+            + (f"load_definitions = {_definitions(folder, policy)}\n" if policy else "")
         )
+        epmd_port = free_port()
         environment = clean_environment(
             RABBITMQ_NODENAME=f"bench{port}@localhost",
             RABBITMQ_DIST_PORT=str(_unused_port()),
+            ERL_EPMD_PORT=str(epmd_port),
+            ERL_EPMD_ADDRESS=HOST,
             RABBITMQ_MNESIA_BASE=str(folder),
             RABBITMQ_LOG_BASE=str(folder),
             RABBITMQ_ENABLED_PLUGINS_FILE=str(folder / "enabled_plugins"),
             RABBITMQ_CONFIG_FILE=str(file),
             HOME=str(folder),
         )
-        return accepting(BrokerProcess([program], folder, environment), port)
+        broker = _WithEpmd([program], folder, environment)
+        broker.epmd_port = epmd_port
+        return accepting(broker, port)
 
     return Candidate("rabbitmq", f"RabbitMQ {version}", start)
+
+
+def _definitions(folder: Path, policy: Mapping[str, object]) -> Path:
+    """Write a file with the policy, and with what RabbitMQ makes by itself only where there is no such file."""
+    guest = {"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}
+    applied = {"vhost": "/", "name": "subscribers", "pattern": "^mqtt-subscription-", "apply-to": "queues"}
+    file = folder / "definitions.json"
+    definitions = {
+        "vhosts": [{"name": "/"}],
+        "users": [{"name": "guest", "password": "guest", "tags": ["administrator"]}],
+        "permissions": [guest],
+        "policies": [applied | {"priority": 0, "definition": dict(policy)}],
+    }
+    file.write_text(json.dumps(definitions))
+    return file
 
 
 def _unused_port() -> int:
