@@ -18,7 +18,7 @@ from tests.support.process import Address, BrokerProcess
 
 CONNECTED: Final = 60.0
 """Seconds in which the publishers connect."""
-CALM: Final = 4.0
+CALM: Final = 8.0
 """Seconds without an arrival after which the rest is lost."""
 
 Start = Callable[[Path], BrokerProcess]
