@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,7 @@ from tests.bench.run import show_grids
 from tests.fairness.brokers import Contender, find, finders
 from tests.fairness.cases import CASES, Case
 from tests.fairness.measure import measure
-from tests.fairness.page import Figures, drawn, grids, page
+from tests.fairness.page import Figures, Results, drawn, grids, page
 from tests.support.process import BrokerError
 
 PICTURED = "loud"
@@ -55,6 +56,28 @@ def figures_of(contender: Contender, case: Case, seconds: float) -> Figures | st
         return f"{type(error).__name__}: {error}"
 
 
+@dataclass(frozen=True)
+class Files:
+    """Where to write what was measured; None: nowhere."""
+
+    page: Path | None
+    picture: Path | None
+    json: Path | None
+
+    def write(self, head: str, results: Results, contenders: Sequence[Contender], missing: dict[str, str]) -> None:
+        """Write what there is so far."""
+        if self.page:
+            self.page.write_text(page(results, CASES, contenders, missing, [head]), encoding="utf-8")
+        if self.picture and PICTURED in results:
+            self.picture.write_text(drawn(results[PICTURED], CASES[PICTURED].title), encoding="utf-8")
+        if self.json:
+            data = {
+                case: {name: each if isinstance(each, str) else each.as_json() for name, each in of_brokers.items()}
+                for case, of_brokers in results.items()
+            }
+            self.json.write_text(json.dumps({"headline": head, "cases": data}, indent=1) + "\n")
+
+
 def main(
     brokers: Annotated[str | None, typer.Option(help="Brokers, separated by commas; all that are found.")] = None,
     cases: Annotated[str | None, typer.Option(help="Cases, separated by commas; all.")] = None,
@@ -85,26 +108,20 @@ def main(
     if named or not contenders:
         err.print("nothing was measured: what was asked for is not there")
         raise typer.Exit(1)
+    files = Files(page_file, picture_file, json_file)
     results: dict[str, dict[str, Figures | str]] = {}
     before = os.getloadavg()[0]
     with err.status("") as status:
         for name in wanted:
+            of_brokers = results[name] = {}
             for contender in contenders:
                 status.update(f"{name}: {contender.name}")
-                results.setdefault(name, {})[contender.name] = figures_of(contender, CASES[name], seconds)
-            show_grids(grids({name: results[name]}, CASES))
-    head = headline(seconds, (before, os.getloadavg()[0]))
+                of_brokers[contender.name] = figures_of(contender, CASES[name], seconds)
+            show_grids(grids({name: of_brokers}, CASES))
+            # After each case: a run that is ended has what it had.
+            head = headline(seconds, (before, os.getloadavg()[0]))
+            files.write(head, results, contenders, missing)
     print(head)
-    if page_file:
-        page_file.write_text(page(results, CASES, contenders, missing, [head]), encoding="utf-8")
-    if picture_file and PICTURED in results:
-        picture_file.write_text(drawn(results[PICTURED], CASES[PICTURED].title), encoding="utf-8")
-    if json_file:
-        data = {
-            case: {name: each if isinstance(each, str) else each.as_json() for name, each in of_brokers.items()}
-            for case, of_brokers in results.items()
-        }
-        json_file.write_text(json.dumps({"headline": head, "cases": data}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What a run has given: the books of its messages, and the figures that are shown."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -65,7 +66,7 @@ def p99(run: Run) -> float | None:
         for (publisher, _), latency in got.items()
         if publisher in quiet
     )
-    return found[int(0.99 * (len(found) - 1))] if found else None
+    return found[math.ceil(0.99 * len(found)) - 1] if found else None
 
 
 def fair_shares(demands: Sequence[int], capacity: float) -> list[float]:

@@ -19,8 +19,11 @@ from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.once
 
-TWO = Case(
-    "two", "Two, one of them loud", (Publisher(1), Publisher(9, disturbs=True)), (Reader(), Reader(disturbs=True))
+MIXED = Case(
+    "mixed",
+    "A loud publisher, a reader who is slow, and a pair on another topic",
+    (Publisher(1), Publisher(9, disturbs=True), Publisher(1, topic="pair")),
+    (Reader(), Reader(disturbs=True), Reader(topic="pair")),
 )
 
 
@@ -30,10 +33,11 @@ def never(folder: Path) -> BrokerProcess:
 
 
 def played() -> Run:
-    """A run in which the loud one has lost three deliveries, one unacknowledged, and the quiet one one."""
-    sent = (Sent(1, frozenset({0})), Sent(9, frozenset(range(8))))
+    """A run: three deliveries of the loud one are lost, one unacknowledged, and of the quiet one one at each reader."""
+    sent = (Sent(2, frozenset({0, 1})), Sent(9, frozenset(range(8))), Sent(1, frozenset({0})))
     well = {(0, 0): 0.25, **{(1, number): 1.0 for number in range(6)}}
-    return Run(TWO, sent, (well, {(1, number): 1.0 for number in range(9)}), memory=3 * 2**20)
+    slowly = {(0, 0): 9.0, **{(1, number): 9.0 for number in range(9)}}
+    return Run(MIXED, sent, (well, slowly, {(2, 0): 0.125}), memory=3 * 2**20)
 
 
 def test_the_books_of_a_real_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,17 +57,17 @@ def test_figures_of_a_run() -> None:
     """Deliveries count one by one, p99 is that of the quiet ones, and Jain's index of fair shares."""
     run = played()
     counted = books(run)
-    assert (counted.sent, counted.arrived, counted.lost) == (20, 16, 4)
-    assert (counted.acknowledged_lost, counted.others_lost) == (3, 0)
+    assert (counted.sent, counted.arrived, counted.lost) == (23, 18, 5)
+    assert (counted.acknowledged_lost, counted.others_lost) == (4, 1)
     assert p99(run) == 0.25
-    # 16 have arrived: the quiet one's share is the 2 that it has sent, of which 1 came, the loud one's 14, of which 15.
-    shares = (1 / 2, 15 / 14)
-    assert jain(run) == pytest.approx(sum(shares) ** 2 / (2 * sum(each**2 for each in shares)))
+    # 18 have arrived: 2 of the quiet one's 4, 15 of the loud one's 18, whose share is what the others leave, 13.
+    shares = (2 / 4, 15 / 13, 1 / 1)
+    assert jain(run) == pytest.approx(sum(shares) ** 2 / (3 * sum(each**2 for each in shares)))
 
 
 def test_what_nobody_has_sent_is_an_error() -> None:
     """Books into which something falls from elsewhere are no books."""
-    run = Run(TWO, (Sent(1, frozenset()), Sent(1, frozenset())), ({(0, 1): 0.1}, {}))
+    run = Run(MIXED, [Sent(1, frozenset())] * 3, ({(0, 1): 0.1}, {}, {}))
     with pytest.raises(ValueError, match=r"1 messages have arrived that nobody has sent: \[\(0, 1\)\]"):
         books(run)
 
@@ -90,7 +94,7 @@ def test_page_and_picture() -> None:
     results: dict[str, dict[str, Figures | str]] = {"loud": {"sluice, tuned": figures, "x, defaults": "<b>gone</b>"}}
     contender = Contender("sluice", "Sluice 1", "session.mqueue_fairness: publisher", never)
     made = page(results, CASES, [contender], {"emqx": "no emqx on PATH"}, ["on this machine"])
-    for text in ("Sluice 1; session.mqueue_fairness: publisher", "emqx: not measured", "&lt;b&gt;gone", "4 (20.0 %)"):
+    for text in ("Sluice 1; session.mqueue_fairness: publisher", "emqx: not measured", "&lt;b&gt;gone", "5 (21.7 %)"):
         assert text in made
     assert not re.search(r"<script|<link|https?:|src=", made)
     assert "acknowledged and lost" in drawn(results["loud"], LOUD.title)
