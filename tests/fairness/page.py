@@ -79,7 +79,9 @@ MEASURES: Final = (
         lambda of: _share(of, of.books.acknowledged_lost),
     ),
     Measure(
-        "… of those who disturb nobody", lambda of: of.books.others_lost, lambda of: _share(of, of.books.others_lost)
+        "acknowledged and lost, of those who disturb nobody",
+        lambda of: of.books.others_lost,
+        lambda of: _share(of, of.books.others_lost),
     ),
     Measure(
         "peak memory",
@@ -132,6 +134,11 @@ def _rows(of_brokers: Mapping[str, Figures | str], measure: Measure) -> list[Row
     return rows
 
 
+def _short(measure: Measure, figures: Figures) -> str:
+    """The label without what is in brackets, for which the picture has no room."""
+    return measure.label(figures).partition(" (")[0]
+
+
 def drawn(of_brokers: Mapping[str, Figures | str], title: str) -> str:
     """Return one case as a picture for a README: an SVG file that needs nothing else."""
     # What it imports is not for the publishers' process, which imports this module again.
@@ -145,7 +152,7 @@ def drawn(of_brokers: Mapping[str, Figures | str], title: str) -> str:
     measures = applying(of_brokers)
     for number, measure in enumerate(measures):
         rows = [
-            Bar(name, "r1" if name.startswith("sluice") else "r0", measure.number(each) or 0.0, measure.label(each))
+            Bar(name, "r1" if name.startswith("sluice") else "r0", measure.number(each) or 0.0, _short(measure, each))
             for name, each in known.items()
         ]
         x, y = left + number % 2 * (width + left), top + number // 2 * high
