@@ -37,6 +37,7 @@ from broker.sessions import Sessions
 from broker.settings import Settings, address_rule
 from broker.storage.journal import Journal
 from broker.totals import Totals
+from config.memory import watermark
 from config.models import Config
 from protocol import reason_codes
 
@@ -55,7 +56,7 @@ def open_authenticators(config: Config, guard: Guard, connections: Connections) 
 
 def _limiting(config: Config) -> tuple[object, ...]:
     """What each client has limits of its own from; without quotas all sessions have the same ones."""
-    own = config.quotas, config.memory_watermark, config.session.producer_max_rate
+    own = config.quotas, config.session.producer_max_rate
     quotas = bool(config.quotas) or config.authentication.gives_limits
     return (*own, config.session, config.mqtt) if quotas else own
 
@@ -183,9 +184,9 @@ class Broker:
         return jobs
 
     def guard_retained(self) -> None:
-        """Have quotas and memory decide what may be retained, if there are such limits."""
+        """Have quotas and memory decide what may be retained, while there are such limits: PUBLISHes pay for asking."""
         guard = self._guard
-        if not (self.quotas.active or self.quotas.watermark.high):
+        if not (self.quotas.active or self.quotas.watermark.reached):
             guard = None
         elif guard is None:
             guard = RetainedGuard(self.quotas, self.clients, self.retained)
@@ -206,7 +207,8 @@ class Broker:
             self.router.backpressure = self.settings.limits.backpressure
             self.router.forget_topics()
         self.events.use(config.log.level)
-        limiting = _limiting(config) != _limiting(before)
+        changed_memory = watermark(config).bytes != self.quotas.watermark.high  # also by a container that has grown
+        limiting = _limiting(config) != _limiting(before) or changed_memory
         if limiting:
             self.quotas.use(config)
         else:

@@ -27,13 +27,14 @@ from config.session import Session
 from config.tls import Tls
 from config.units import found
 from config.value_types import (
+    AUTO,
     MAX_NAME,
     Count,
     Duration,
     FiniteDuration,
-    LimitedSize,
     Model,
     Name,
+    WatermarkSize,
     check_bind,
     check_directory,
     check_mode,
@@ -157,8 +158,8 @@ class Config(Model):
     """This broker's name in metrics and logs."""
     allow_anonymous: bool | None = None
     """Whether clients may connect without authentication. None = not set: only if there are no users."""
-    memory_watermark: LimitedSize = 0
-    """FC-32: resident bytes of the process at which nothing new is taken on. 0 = never."""
+    memory_watermark: WatermarkSize = AUTO
+    """FC-32: resident bytes of the process at which nothing new is taken on. 0 = never; AUTO = `config.memory` says."""
     listeners: list[Listener] = Field(default_factory=_default_listeners, min_length=1)
     mqtt: Mqtt = Field(default_factory=Mqtt)
     authentication: Authentication = Field(default_factory=Authentication)

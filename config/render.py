@@ -12,18 +12,27 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 
 from config import yaml_file
 from config.layers import Path, dotted
-from config.load import Loaded
+from config.load import DEFAULT, Loaded
+from config.memory import watermark
+from config.models import Config
 from config.schema import written
 from config.urls import HIDDEN, masked
 
 INDENT: Final = "  "
+_WATERMARK: Final = "memory_watermark"
 
 
 def render(loaded: Loaded) -> str:
     """Return the effective configuration as YAML text."""
-    lines = list(_section(loaded.config, (), loaded.sources, ""))
+    lines = list(_section(loaded.config, (), explained(loaded.config, loaded.sources), ""))
     width = max(len(text) for text, source in lines if source)
     return "".join(f"{text:<{width}}  # {source}\n" if source else f"{text}\n" for text, source in lines)
+
+
+def explained(config: Config, sources: Mapping[str, str]) -> dict[str, str]:
+    """The sources, with what this machine makes of `auto`."""
+    why = watermark(config).why
+    return {**sources, _WATERMARK: f"{sources.get(_WATERMARK, DEFAULT)}: {why}"} if why else dict(sources)
 
 
 def settings(config: BaseModel, sources: Mapping[str, str], path: Path = ()) -> Iterator[tuple[str, object, str]]:

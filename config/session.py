@@ -80,7 +80,7 @@ class Session(Model):
     """FC-1: deliveries of QoS 1 and 2 in the window. 0 = no limit except the client's."""
     max_mqueue_len: Count = 1000
     """FC-5: deliveries in the mqueue. 0 = no limit."""
-    max_mqueue_bytes: Size = 0
+    max_mqueue_bytes: Size = 8 * 1024 * 1024
     """FC-5: payload bytes in the mqueue. 0 = no limit."""
     mqueue_overflow: Literal["drop_oldest", "drop_oldest_qos0", "drop_newest", "reject", "block"] = "drop_oldest"
     """FC-5: which delivery is dropped when the mqueue overflows; FC-34: or that the publisher is told."""

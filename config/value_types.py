@@ -22,6 +22,9 @@ MAX_UINT16: Final = 65_535
 COMMIT: Final = "commit"
 """Value of `persistence.sync` that has acknowledgements wait for the disk."""
 
+AUTO: Final = "auto"
+"""Value of `memory_watermark` that has it follow from the machine."""
+
 _TEMPLATE: Final = re.compile(r"\{(cn|dns|email|uri)\}")
 _URL_PATH: Final = re.compile(r"/[!-\"$->@-~]{0,999}", re.ASCII)
 _MODE: Final = re.compile(r"0?[0-7]{3}", re.ASCII)
@@ -68,6 +71,19 @@ def _limited_size(value: object, info: ValidationInfo) -> int:
     if size == 0 and str(value).strip() != units.INFINITY and _written(info):
         raise ValueError(f"found {units.found(value)}: write 1B or more, or {units.INFINITY} for no limit")
     return size
+
+
+def _watermark(value: object, info: ValidationInfo) -> int | str:
+    if isinstance(value, str) and value.strip() == AUTO:
+        return AUTO
+    try:
+        return _limited_size(value, info)
+    except ValueError as error:
+        raise ValueError(f"{error}, or {AUTO} for three quarters of what there is") from None
+
+
+def _format_watermark(value: int | str) -> str:
+    return value if isinstance(value, str) else units.format_size(value)
 
 
 def _rate(value: object, info: ValidationInfo) -> int:
@@ -204,6 +220,7 @@ def _format_sync_interval(seconds: float) -> object:
 Duration = Annotated[float, BeforeValidator(_duration), Written(units.format_duration)]
 Size = Annotated[int, BeforeValidator(units.parse_size), Written(units.format_size)]
 LimitedSize = Annotated[int, BeforeValidator(_limited_size), Written(units.format_size)]
+WatermarkSize = Annotated[int | str, BeforeValidator(_watermark), Written(_format_watermark)]
 Window = Annotated[int, BeforeValidator(units.parse_window), Written(units.format_window)]
 Count = Annotated[int, BeforeValidator(units.parse_count), Written(units.format_count)]
 FiniteDuration = Annotated[float, BeforeValidator(_finite_duration), Written(units.format_duration)]

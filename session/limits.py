@@ -35,7 +35,7 @@ class Limits:
 
     max_inflight: int = 32
     max_mqueue_len: int = 1000
-    max_mqueue_bytes: int = 0
+    max_mqueue_bytes: int = 8_388_608
     mqueue_overflow: str = DROP_OLDEST
     """FC-5: what an overflow drops now: FC-32 sets it for a time."""
     mqueue_store_qos0: bool = True

@@ -61,7 +61,12 @@ class Mailbox:
         most = limits.max_mqueue_bytes
         if self.length() >= ROOM:
             return False
-        return not most or sum([waiting.size for waiting in self.waiting()]) + publish.size <= most
+        if not most:
+            return True
+        size: i64 = publish.size
+        for place in range(self.position, len(self.deliveries)):
+            size += self.deliveries[place].size
+        return size <= most
 
     def sample(self, counters: Counters) -> int:
         """FC-3: sample the length, at the end of each pass and after each 100 sends, and return it.

@@ -50,7 +50,7 @@ def configuration(
     if key and not found:
         print(f"sluice: there is no key {key}", file=sys.stderr)
         raise typer.Exit(FAILED)
-    shown = [each for each in found if not (changed and each["source"] == "default")]
+    shown = [each for each in found if not (changed and _is_default(each["source"]))]
     if as_json:
         print(json.dumps(shown, indent=2))
         return
@@ -71,3 +71,8 @@ def _ask(target: str, socket: Socket, file: ConfigFile) -> list[dict[str, Any]]:
     except AdminError as error:
         print(f"sluice: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
+
+
+def _is_default(source: str) -> bool:
+    """Whether a value has not been set; behind a colon is what this machine makes of it."""
+    return source == "default" or source.startswith("default: ")

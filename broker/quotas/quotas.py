@@ -9,6 +9,7 @@ from broker.events import Events
 from broker.quotas.quota import Quota, Usage
 from broker.quotas.watermark import MEMORY, Narrowed, Watermark
 from broker.settings import Settings, session_limits
+from config.memory import watermark
 from config.models import Config
 from config.quota import Quota as QuotaSettings
 from protocol import reason_codes
@@ -51,7 +52,7 @@ class Quotas:
     def __init__(self, config: Config, settings: Settings, clients: Clients, events: Events) -> None:
         self.active = False
         """Whether there are any."""
-        self.watermark = Watermark(config.memory_watermark)
+        self.watermark = Watermark()
         self._narrowed: list[Narrowed] = []
         """FC-32: what the limits of queues are without the watermark; empty while it is not reached."""
         self._settings = settings
@@ -72,7 +73,7 @@ class Quotas:
         self._shared = {}
         self._most_shared = FIRST_LOOK
         self.active = bool(self._entries) or config.authentication.gives_limits
-        self.watermark.high = config.memory_watermark
+        self.watermark.high = watermark(config).bytes
 
     def use(self, config: Config) -> None:
         """The configuration has changed: clients that connect get the new quotas; `renew` gives them to the others."""

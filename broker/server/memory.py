@@ -81,6 +81,7 @@ class MemoryWatch:
         if watermark.look(resident):
             broker.quotas.narrow(watermark.reached)
             broker.run_queue.hold_back(watermark.reached)
+            broker.guard_retained()
             event = "memory_high" if watermark.reached else "memory_low"
             self._log.warning(event, resident_bytes=resident, memory_watermark=watermark.high)
         if watermark.reached:

@@ -33,7 +33,7 @@ from broker.telemetry.sys_topics import SysTopics
 from broker.telemetry.totals_walk import TotalsWalk
 from config.errors import ConfigError
 from config.load import Loaded
-from config.memory import too_low
+from config.memory import too_low, watermark
 from config.models import Config
 from config.mounts import ALONE, mounted_alone
 
@@ -113,6 +113,7 @@ class Server:
         admin = self._admin = await self._open_all()
         if self._persistence is None:
             self._log.info("in_memory", detail="without persistence.directory, all sessions end with this process")
+        self._tell_watermark()
         if why := too_low(self.config):
             self._log.warning("memory_watermark_low", detail=why)
         for key, file in mounted_alone(self.config, self._file).items():
@@ -197,6 +198,7 @@ class Server:
             self._refuse_when_stopping()
             prepared = await self.listeners.prepare(plan.listeners)
             renewed = prepared.renewed()
+            before = self.broker.quotas.watermark.high
             try:
                 self._refuse_when_stopping()
                 # Rules of files count with those of the configuration, not before or after them: `use` renews both.
@@ -210,6 +212,8 @@ class Server:
                 raise
             self.sources = sources_after(plan, loaded, self.sources)
             self.config = plan.config
+            if self.broker.quotas.watermark.high != before:
+                self._tell_watermark()
             set_level(plan.config.log.level)
             limit(plan.config.log.max_lines)
             disconnected = await self.listeners.use(prepared)
@@ -227,6 +231,11 @@ class Server:
         else:
             self._log.info("reloaded", **told)
         return changes
+
+    def _tell_watermark(self) -> None:
+        """FC-32: say what `auto` is."""
+        if why := watermark(self.config).why:
+            self._log.info("memory_watermark", bytes=self.broker.quotas.watermark.high, detail=why)
 
     def _shown(self) -> list[Shown]:
         """The certificates in use now."""

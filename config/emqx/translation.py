@@ -187,6 +187,7 @@ class _Translation:
             self._findings += listener.left()
         needs_users = self._access.put(self._root, self._findings, users, self._hardened)
         self._authorization.put(self._root, self._findings, self._known(served))
+        self._root.section("session").put("max_mqueue_bytes", values.INFINITY, "EMQX has no such limit")
         if self._on_disk:
             self._root.section("persistence").put("directory", str(self._journal), *self._on_disk)
         if self._certificate_user is not None and not any(each.kind in ("ssl", "wss") for each in served):

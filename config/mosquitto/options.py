@@ -60,6 +60,7 @@ ONCE: Final = {
 
 DEFAULTS: Final = (
     Key("session", "max_inflight", lambda _: 20),
+    Key("session", "max_mqueue_bytes", lambda _: values.INFINITY),
     Key("session", "mqueue_overflow", lambda _: "drop_newest"),
     Key("session", "mqueue_store_qos0", lambda _: False),
     Key("session", "retry_interval", lambda _: values.INFINITY),

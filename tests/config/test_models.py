@@ -41,7 +41,7 @@ def test_session_defaults_are_flow_controls() -> None:
     assert Session().model_dump() == {
         "max_inflight": 32,
         "max_mqueue_len": 1000,
-        "max_mqueue_bytes": 0,
+        "max_mqueue_bytes": 8 * 1024 * 1024,
         "mqueue_overflow": "drop_oldest",
         "overflow_timeout": 30.0,
         "overflow_offline_grace": 0.0,
@@ -93,6 +93,7 @@ def test_defaults() -> None:
     assert config.mqtt.max_session_expiry_interval == math.inf
     assert (config.log.level, config.log.format) == ("info", "console")
     assert config.admin.socket == "default"
+    assert config.memory_watermark == "auto"
 
 
 KEY = b64encode(bytes(32)).decode()

@@ -1,11 +1,13 @@
 """Rendering: every value with its source, in a form that can be loaded; secrets are not shown."""
 
+import re
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import SecretStr
 
 import config
+from config import Config
 from config.load import Loaded
 from config.render import render
 
@@ -97,19 +99,27 @@ def test_what_is_shown_can_be_loaded(path: Path, tmp_path: Path) -> None:
     assert config.load(path, {}).config == loaded.config
 
 
-class _Account(BaseModel):
-    model_config = ConfigDict(frozen=True)
+class _Account(Config):
     user: str = "ann"
     password: SecretStr = SecretStr("opensesame")
 
 
 def test_secrets_are_not_shown() -> None:
     """A secret field is shown as stars, whatever its source."""
-    account = _Account()
-    sources = {"user": "default", "password": "SLUICE_PASSWORD"}
-    text = render(Loaded(account, sources))  # type: ignore[arg-type]
+    sources = config.load(None, {}).sources | {"user": "default", "password": "SLUICE_PASSWORD"}
+    text = render(Loaded(_Account(), sources))
     assert "opensesame" not in text
-    assert lines(text) == {"user: ann": "default", "password: '***'": "SLUICE_PASSWORD"}
+    shown = lines(text)
+    assert (shown["user: ann"], shown["password: '***'"]) == ("default", "SLUICE_PASSWORD")
+
+
+def test_the_watermark_of_this_machine() -> None:
+    """FC-32: `auto` stays what it is, and its source says what that is here; a number has its source alone."""
+    text = render(config.load(None, {}))
+    (line,) = [line for line in text.splitlines() if line.startswith("memory_watermark")]
+    assert re.fullmatch(r"memory_watermark: auto +# default: [0-9]+[MG]iB, .+ of .+", line)
+    shown = lines(render(config.load(None, {"SLUICE_MEMORY_WATERMARK": "2GiB"})))
+    assert shown["memory_watermark: 2GiB"] == "SLUICE_MEMORY_WATERMARK"
 
 
 def test_secrets_in_addresses(path: Path) -> None:

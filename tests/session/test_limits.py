@@ -12,7 +12,7 @@ def test_defaults() -> None:
 
     assert limits.max_inflight == 32
     assert limits.max_mqueue_len == 1000
-    assert limits.max_mqueue_bytes == 0
+    assert limits.max_mqueue_bytes == 8 * 1024 * 1024
     assert limits.mqueue_overflow == DROP_OLDEST
     assert limits.mqueue_store_qos0
     assert limits.retry_interval == 30 * SECOND

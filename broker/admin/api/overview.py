@@ -18,7 +18,7 @@ from broker.connection.connection import Connection
 from broker.connection.log import address_of
 from broker.disconnects import reason_name
 from broker.runtime.clock import SECOND, monotonic_us, wall_us
-from config.render import settings
+from config.render import explained, settings
 
 _HELD: Final = ("refused", "parked", "paged", "discarded")
 """What may be done with a PUBLISH for which there is no room (FC-24)."""
@@ -140,7 +140,7 @@ def overview_router(managed: Managed) -> APIRouter:
     @router.get("/configuration")
     async def configuration() -> list[Setting]:
         """Every key with its value and where it comes from; secrets are hidden."""
-        found = settings(managed.config, managed.sources)
+        found = settings(managed.config, explained(managed.config, managed.sources))
         return [Setting(key=key, value=value, source=source) for key, value, source in found]
 
     return router

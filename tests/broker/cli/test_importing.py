@@ -116,6 +116,15 @@ def test_wrong_lines(tmp_path: Path, line: str) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["mosquitto.conf"]
 
 
+@pytest.mark.parametrize(("line", "limit"), [("", 0), ("max_queued_bytes 100", 100), ("max_queued_bytes 0", 0)])
+def test_no_limit_in_bytes(tmp_path: Path, line: str, limit: int) -> None:
+    """FC-5: without max_queued_bytes Mosquitto's queues have no limit in bytes, where our default is one."""
+    file, output = tmp_path / "mosquitto.conf", tmp_path / "sluice.yaml"
+    file.write_text(f"listener 1883 127.0.0.1\nallow_anonymous true\n{line}\n")
+    assert import_from(file, "-o", output)[0] == 0
+    assert config.load(output, environ={}).config.session.max_mqueue_bytes == limit
+
+
 def test_directory_with_includes(tmp_path: Path) -> None:
     """A directory is read with its include_dir, in Mosquitto's order; each line is named with its own file."""
     for name, text in (

@@ -205,7 +205,8 @@ def test_rules_that_are_none(tmp_path: Path, rules: str) -> None:
 def test_later_files_count(tmp_path: Path) -> None:
     """Of the files of a directory, and of those that are named, the setting of the last one counts."""
     (tmp_path / "cluster.hocon").write_text("mqtt { max_inflight = 5, max_mqueue_len = 6 }")
-    assert imported(tmp_path, "mqtt.max_inflight = 7")["session"] == {"max_inflight": 7, "max_mqueue_len": 6}
+    session = imported(tmp_path, "mqtt.max_inflight = 7")["session"]
+    assert session == {"max_inflight": 7, "max_mqueue_len": 6, "max_mqueue_bytes": "infinity"}
 
 
 def test_never_overwrites(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_lists_of_substitutions(tmp_path: Path) -> None:
         assert run(tmp_path, text)[0] == 2
     text = "same { max_inflight = 5 }\nmqtt = ${same}\nmqtt { max_mqueue_len = 6 }\n"
     made = run(tmp_path, f"{text}authentication {{ 1 {{ mechanism = jwt }} }}")[2]
-    assert made["session"] == {"max_inflight": 5, "max_mqueue_len": 6}
+    assert made["session"] == {"max_inflight": 5, "max_mqueue_len": 6, "max_mqueue_bytes": "infinity"}
 
 
 def test_no_authentication(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.server import memory
+from config import Config, machine
 from protocol import properties as props
 from protocol.acknowledgements import Puback
 from protocol.connack import Connack
@@ -53,8 +54,8 @@ def come(broker: BrokerProcess, client_id: str, kept: bool) -> tuple[WireClient,
 @pytest.fixture
 def full(start: Start) -> Iterator[tuple[BrokerProcess, int]]:
     """A broker above its watermark, because a kept session is away; and how many messages wait for it."""
-    sections = {"admin": {"socket": "a.sock"}, "session": {"max_mqueue_len": "infinity", "overflow_patience": 0}}
-    broker = start(sections=sections)
+    session = {"max_mqueue_len": "infinity", "max_mqueue_bytes": "infinity", "overflow_patience": 0}
+    broker = start(sections={"admin": {"socket": "a.sock"}, "session": session})
     wait_for_event(broker, "admin_socket")
     away, _ = come(broker, "away", True)
     away.subscribe("large", qos=1)
@@ -170,6 +171,49 @@ def test_freed_memory_is_kept() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(ran.stdout) < 1_000
+
+
+def test_the_default_follows_the_machine(start: Start) -> None:
+    """FC-32: without configuration the log says at the start what the watermark is, and the API says it too."""
+    allowed = machine.memory()
+    broker = start(sections={"admin": {"socket": "a.sock"}})
+    (event,) = wait_for_event(broker, "memory_watermark")
+    assert event["bytes"] == max(allowed.bytes // 4 * 3 // MIB * MIB, 96 * MIB)
+    assert event["detail"].endswith(f" of {allowed.of}")
+    assert event["time"] <= wait_for_event(broker, "listening")[0]["time"]
+    rows = request(broker.folder / "a.sock", "/configuration").json
+    assert [(row["value"], row["source"]) for row in rows if row["key"] == "memory_watermark"] == [
+        ("auto", f"default: {event['detail']}")
+    ]
+
+
+def test_no_watermark(start: Start) -> None:
+    """FC-32: `infinity` turns it off, and nothing is said of it."""
+    broker = start(sections={"memory_watermark": "infinity"})
+    wait_for_event(broker, "listening")
+    assert events(broker, "memory_watermark") == []
+
+
+def test_below_the_watermark_no_publish_is_checked() -> None:
+    """FC-32: whether a message may be retained is asked only beyond the watermark, and until that is over."""
+    with LocalBroker() as local:
+        broker = local.broker
+        watermark = broker.quotas.watermark
+        watch = memory.MemoryWatch(broker)
+        guards = [broker.retained.guard]
+        for watermark.high in (1, 1 << 60):
+            local.run(lambda: watch.look(0))
+            guards.append(broker.retained.guard)
+    assert [guard is not None for guard in guards] == [False, True, False]
+
+
+def test_a_reload_finds_more_memory() -> None:
+    """FC-32: what the container allows may have changed since the start: a reload finds it out."""
+    with LocalBroker() as local:
+        watermark = local.broker.quotas.watermark
+        before, watermark.high = watermark.high, 1
+        local.complete(local.broker.use(Config(), Config()))
+        assert watermark.high == before > 1
 
 
 def test_watermark_below_an_empty_broker(start: Start) -> None:
