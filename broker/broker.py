@@ -55,8 +55,8 @@ def open_authenticators(config: Config, guard: Guard, connections: Connections) 
 
 
 def _limiting(config: Config) -> tuple[object, ...]:
-    """What each client has limits of its own from; without quotas all sessions have the same ones."""
-    own = config.quotas, config.session.producer_max_rate
+    """What each client has limits of its own from; without quotas all sessions of a listener have the same ones."""
+    own = config.quotas, config.profiles, config.session.producer_max_rate
     quotas = bool(config.quotas) or config.authentication.gives_limits
     return (*own, config.session, config.mqtt) if quotas else own
 
@@ -156,6 +156,7 @@ class Broker:
             authorizer=authorizer,
             wheel=self.wheel,
         )
+        router.backpressure = settings.backpressure
         if settings.limits.max_mqueue_age:
             AgeTimer(router.shared, self.wheel, settings.limits.max_mqueue_age).start(self.wheel.now)
         if authorizer is not None:
@@ -203,8 +204,8 @@ class Broker:
         self.capabilities.use(config)
         self._admission.limit_rate()
         self._access.use(config)
-        if self.router.backpressure != self.settings.limits.backpressure:
-            self.router.backpressure = self.settings.limits.backpressure
+        if self.router.backpressure != self.settings.backpressure:
+            self.router.backpressure = self.settings.backpressure
             self.router.forget_topics()
         self.events.use(config.log.level)
         changed_memory = watermark(config).bytes != self.quotas.watermark.high  # also by a container that has grown

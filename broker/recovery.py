@@ -112,8 +112,7 @@ class _Recovery:
         client.session.version = level & ~BRIDGE
         self._restore_rights(client, owner)
         client.note_flow()
-        if self._broker.quotas.active:
-            self._broker.quotas.join(client)  # FC-31
+        self._broker.quotas.renew(client)  # FC-31, FC-39
 
     def _restore_rights(self, client: Client, owner: Owner | None) -> None:
         """Decide about a session as before; if that is not known, as about nobody in particular.

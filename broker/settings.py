@@ -24,6 +24,10 @@ class Settings:
     def __init__(self, config: Config, gate: bool) -> None:
         mqtt = config.mqtt
         self.limits: Final = session_limits(config, gate)
+        """Of groups, and of sessions whose listeners have none of their own."""
+        self.profiles: dict[str, Limits] = {}
+        """FC-39: of sessions whose listeners have some of their own, by the names of these."""
+        self._use_profiles(config)
         self.max_packet_size: int = mqtt.max_packet_size
         """For new connections."""
         self.max_topic_levels: Final[int] = mqtt.max_topic_levels
@@ -39,15 +43,12 @@ class Settings:
         """Seconds until a 3.1.1 session ends after its connection."""
         self.max_session_expiry_interval: int = whole_seconds(mqtt.max_session_expiry_interval)
         """Seconds."""
-        self.producer_max_rate: int = config.session.producer_max_rate
-        """FC-23: PUBLISHes a second; 0 = no limit."""
 
     def use(self, config: Config) -> None:
         """The configuration has changed, in nothing that needs a restart."""
         mqtt = config.mqtt
-        for name, value in _limits(config, self.limits.gate).items():
-            setattr(self.limits, name, value)
-        self.limits.use_overflow(config.session.mqueue_overflow)
+        _set(self.limits, config, config.session)
+        self._use_profiles(config)
         self.max_packet_size = mqtt.max_packet_size
         self.max_clientid_len = mqtt.max_clientid_len
         self.mqtt31 = mqtt.mqtt31
@@ -57,7 +58,19 @@ class Settings:
         self.keepalive_multiplier = mqtt.keepalive_multiplier
         self.session_expiry_interval = whole_seconds(mqtt.session_expiry_interval)
         self.max_session_expiry_interval = whole_seconds(mqtt.max_session_expiry_interval)
-        self.producer_max_rate = config.session.producer_max_rate
+
+    @property
+    def backpressure(self) -> bool:
+        """FC-34: whether any queue tells publishers that it is full."""
+        return any(limits.backpressure for limits in (self.limits, *self.profiles.values()))
+
+    def _use_profiles(self, config: Config) -> None:
+        """Sessions that have such limits already have them with their new values."""
+        before = self.profiles
+        self.profiles = {}
+        for name, session in config.profiles.items():
+            self.profiles[name] = limits = before.get(name) or Limits(gate=self.limits.gate)
+            _set(limits, config, session)
 
 
 def microseconds(seconds: float) -> int:
@@ -70,14 +83,19 @@ def whole_seconds(seconds: float) -> int:
     return min(ceil(seconds), NEVER_EXPIRES) if seconds != float("inf") else NEVER_EXPIRES
 
 
-def session_limits(config: Config, gate: bool) -> Limits:
-    """The configuration of flow control, in the form that sessions use."""
-    return Limits(**_limits(config, gate))
+def session_limits(config: Config, gate: bool, session: SessionSettings | None = None) -> Limits:
+    """The configuration of flow control, in the form that sessions use. `session`: in place of its section."""
+    return Limits(**_limits(config, config.session if session is None else session), gate=gate)
 
 
-def _limits(config: Config, gate: bool) -> dict[str, Any]:
+def _set(limits: Limits, config: Config, session: SessionSettings) -> None:
+    for name, value in _limits(config, session).items():
+        setattr(limits, name, value)
+    limits.use_overflow(session.mqueue_overflow)
+
+
+def _limits(config: Config, own: SessionSettings) -> dict[str, Any]:
     """The same by name."""
-    own = config.session
     slow = own.slow_consumer
     weights = [(priority.match, priority.weight) for priority in own.mqueue_priorities]
     return {
@@ -106,7 +124,8 @@ def _limits(config: Config, gate: bool) -> dict[str, Any]:
         "overflow_patience": microseconds(own.overflow_patience),
         "overflow_timeout": microseconds(own.overflow_timeout),
         "overflow_offline_grace": microseconds(own.overflow_offline_grace),
-        "gate": gate,
+        "producer_max_rate": own.producer_max_rate,
+        "byte_windows": any(each.consumer_window_size > 0 for each in (own, *config.profiles.values())),
     }
 
 

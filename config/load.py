@@ -32,7 +32,7 @@ from config.layers import Layer, Origin, Path, Tree, dotted, origins_of
 from config.models import DEFAULT_BIND, Config
 from config.mounts import Mount, mount_of, replaced
 from config.schema import field_at
-from config.value_types import WRITTEN
+from config.value_types import WRITTEN, keys_of
 
 DEFAULT: Final = "default"
 """The source of values that are not set."""
@@ -223,7 +223,7 @@ def _order(problem: Problem) -> tuple[bool, int, str, str, str]:
 def _sources(value: object, path: Path, raw: Layer) -> Iterator[tuple[str, str]]:
     """The source of every value that is not a section."""
     if isinstance(value, BaseModel):
-        for name in type(value).model_fields:
+        for name in keys_of(value):
             yield from _sources(getattr(value, name), (*path, name), raw)
     elif isinstance(value, list) and value:
         for index, item in enumerate(value):

@@ -23,7 +23,7 @@ from config.mqtt import Mqtt
 from config.persistence import Persistence
 from config.quota import Quota
 from config.rule import Network
-from config.session import Session
+from config.session import ListenerSession, Session
 from config.tls import Tls
 from config.units import found
 from config.value_types import (
@@ -107,6 +107,8 @@ class Listener(Model):
     """None: MQTT without WebSocket."""
     proxy_protocol: ProxyProtocol | None = None
     """None: clients connect directly."""
+    session: ListenerSession | None = None
+    """FC-39: what of `session` is another for its clients; None = nothing."""
 
     @property
     def address(self) -> bind_address.BindAddress:
@@ -173,6 +175,11 @@ class Config(Model):
     admin: Admin = Field(default_factory=Admin)
     metrics: Metrics = Field(default_factory=Metrics)
     log: Log = Field(default_factory=Log)
+
+    @property
+    def profiles(self) -> dict[str, Session]:
+        """FC-39: flow control of the listeners that have keys of `session` of their own, by their names."""
+        return {each.name: each.session.over(self.session) for each in self.listeners if each.session is not None}
 
     @property
     def denies_by_default(self) -> bool:

@@ -17,6 +17,7 @@ from config.memory import watermark
 from config.models import Config
 from config.schema import written
 from config.urls import HIDDEN, masked
+from config.value_types import keys_of
 
 INDENT: Final = "  "
 _WATERMARK: Final = "memory_watermark"
@@ -37,7 +38,7 @@ def explained(config: Config, sources: Mapping[str, str]) -> dict[str, str]:
 
 def settings(config: BaseModel, sources: Mapping[str, str], path: Path = ()) -> Iterator[tuple[str, object, str]]:
     """Key, written value and source of every value that is not a section; secrets are hidden."""
-    for name in type(config).model_fields:
+    for name in keys_of(config):
         yield from _settings(getattr(config, name), (*path, name), sources)
 
 
@@ -54,7 +55,7 @@ def _settings(value: object, path: Path, sources: Mapping[str, str]) -> Iterator
 
 def _section(model: BaseModel, path: Path, sources: dict[str, str], indent: str) -> Iterator[tuple[str, str]]:
     """Each line of a section, and the source of its value ("" for headings)."""
-    for name in type(model).model_fields:
+    for name in keys_of(model):
         value, here = getattr(model, name), (*path, name)
         if isinstance(value, BaseModel):
             yield f"{indent}{name}:", ""

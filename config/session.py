@@ -1,9 +1,9 @@
 """The section `session`: flow control of each session. FLOW-CONTROL.md has the rules."""
 
 from math import inf
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from config.units import format_duration, found
 from config.value_types import (
@@ -14,10 +14,12 @@ from config.value_types import (
     FiniteDuration,
     FiniteSize,
     Model,
+    Partial,
     Rate,
     Size,
     TopicFilter,
     Window,
+    keys_of,
 )
 
 HEAVIEST: Final = 255
@@ -124,3 +126,42 @@ class Session(Model):
     producer_window_size: FiniteSize = Field(default=64 * 1024, ge=1)
     """FC-25: bytes of one client that may be parked at full addresses; beyond it reading pauses. FC-22: the same for
     packet ids; beyond it the client is disconnected."""
+
+
+class ListenerSlowConsumer(SlowConsumer, Partial):
+    """FC-14: what is given here is another for the clients of one listener."""
+
+
+class ListenerSession(Session, Partial):
+    """FC-39: what is given here is another for the clients of one listener; the rest is as in `session`."""
+
+    slow_consumer: ListenerSlowConsumer = Field(default_factory=ListenerSlowConsumer)
+    """FC-14: slow consumers."""
+
+    @field_validator("mqueue_fairness", "mqueue_priorities", "conflate", mode="before")
+    @classmethod
+    def _refuse_order(cls, _: object) -> object:
+        raise ValueError("groups and the journal have one order for all listeners: write it in session")
+
+    @field_validator("receive_maximum", mode="before")
+    @classmethod
+    def _refuse_receive_maximum(cls, _: object) -> object:
+        raise ValueError("CONNACK says the same at all listeners: write it in session")
+
+    @field_validator("overflow_timeout", mode="before")
+    @classmethod
+    def _refuse_overflow_timeout(cls, _: object) -> object:
+        raise ValueError("a PUBLISH waits for the receivers of all listeners: write it in session")
+
+    @field_validator("producer_window_size", mode="before")
+    @classmethod
+    def _refuse_producer_window_size(cls, _: object) -> object:
+        raise ValueError("addresses have one producer window for all listeners: write it in session")
+
+    def over(self, session: Session) -> Session:
+        """The section that counts: what is given here, and the rest of `session`."""
+        given: dict[str, Any] = {name: getattr(self, name) for name in keys_of(self)}
+        if "slow_consumer" in given:
+            own = {name: getattr(self.slow_consumer, name) for name in keys_of(self.slow_consumer)}
+            given["slow_consumer"] = session.slow_consumer.model_copy(update=own)
+        return session.model_copy(update=given)

@@ -37,6 +37,16 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Partial(Model):
+    """A section of which only the keys that are given count; the others are as somewhere else."""
+
+
+def keys_of(section: BaseModel) -> list[str]:
+    """The keys of a section that count, in order."""
+    names = list(type(section).model_fields)
+    return [name for name in names if name in section.model_fields_set] if isinstance(section, Partial) else names
+
+
 @dataclass(frozen=True)
 class Written:
     """Marks a field whose written form differs from its loaded value; `format` converts."""

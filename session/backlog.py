@@ -46,7 +46,7 @@ class Backlog:
         """What groups and retained messages have for the session (FC-13); None until the first of them."""
         self.since: i64 = 0
         """While something waits in the mqueue: since when, at the earliest since the client has connected."""
-        self.backpressure = Backpressure(sender.limits) if sender.limits.backpressure else None
+        self.backpressure = Backpressure() if sender.limits.backpressure else None
         """FC-34; None = publishers are not told."""
         self._sender = sender
         self._mailbox = mailbox
@@ -248,7 +248,7 @@ class Backlog:
         sender = self._sender
         limits = sender.limits
         if self.backpressure is not None:  # or the limits have just begun to ask for it
-            mqueue.keeps = limits.backpressure and self.backpressure.tells(sender.connected, now)
+            mqueue.keeps = limits.backpressure and self.backpressure.tells(sender.limits, sender.connected, now)
             if mqueue.keeps and limits.fairness != FIFO and publish.qos and mqueue.fits(publish, limits, 2):
                 return True  # FC-34: its publisher has been told that there is room
         return self._waits_beyond(mqueue, publish, now) or make_room(
@@ -276,7 +276,7 @@ class Backlog:
         sender = self._sender
         backpressure = self.backpressure
         if backpressure is None:  # the limits have changed
-            backpressure = self.backpressure = Backpressure(sender.limits)
+            backpressure = self.backpressure = Backpressure()
         mqueue = self.mqueue
         if mqueue is None:
             mqueue = self.mqueue = new_mqueue(sender.limits)
@@ -290,7 +290,7 @@ class Backlog:
             return backpressure if arriving and backpressure.waiters else None
         backpressure.note_full(now)
         begin_episode(mqueue, publish, sender.limits, sender.host, "mqueue_full")
-        return backpressure if backpressure.tells(sender.connected, now) else None
+        return backpressure if backpressure.tells(sender.limits, sender.connected, now) else None
 
     def is_waited_for(self) -> bool:
         """Whether PUBLISHes wait for room in the mqueue."""

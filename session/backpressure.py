@@ -18,22 +18,21 @@ from session.limits import Limits
 class Backpressure:
     """Whether a queue tells that it is full, and who waits for room in it. Times in microseconds."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self) -> None:
         self.waiters: OrderedDict[Watcher, None] = OrderedDict()
         """Topics with PUBLISHes that wait for room in this queue, in turn."""
         self.away_since: i64 = 0
         """Since when nobody is connected that takes from the queue; 0 = somebody is, or it is not known."""
         self._full_since: i64 = 0  # and nothing has been taken from it; 0 = there is room
-        self._limits = limits
 
-    def tells(self, online: bool, now: int) -> bool:
+    def tells(self, limits: Limits, online: bool, now: int) -> bool:
         """Whether publishers are told. If not, the queue drops its oldest.
 
         A client that is away, or takes nothing, must not stop its publishers for ever.
         """
         if not online:
-            return self.away_since > 0 and now - self.away_since < self._limits.overflow_offline_grace
-        return self._full_since == 0 or now - self._full_since < self._limits.overflow_timeout
+            return self.away_since > 0 and now - self.away_since < limits.overflow_offline_grace
+        return self._full_since == 0 or now - self._full_since < limits.overflow_timeout
 
     def note_full(self, now: int) -> None:
         """A PUBLISH finds no room."""

@@ -20,7 +20,7 @@ class ByteWindow:
         """Payload bytes that count now."""
         self.unwritten = 0
         """QoS 0 deliveries that count now."""
-        self._size = size
+        self.size = size
         self._unwritten_bytes = 0
         self._uncompleted = 0
 
@@ -28,7 +28,7 @@ class ByteWindow:
         """Whether a delivery must wait. One that is larger than the window is sent when the window is empty."""
         if not self.unwritten and not self._uncompleted:
             return False
-        return self._size == 0 or self.bytes + publish.size > self._size
+        return self.size == 0 or self.bytes + publish.size > self.size
 
     def sent(self, publish: Publish) -> None:
         """A delivery has gone to the outbox for the first time; resending it changes nothing."""

@@ -28,6 +28,11 @@ class Inbound:
         """The number of the current connection, or of the last one."""
         self._ids: ReceivedIds | None = None  # until the first PUBLISH of QoS 2, or that is parked
 
+    def use_limits(self, limits: Limits) -> None:
+        """Others, at once."""
+        if self._ids is not None:
+            self._ids.limits = limits
+
     def connect(self, problem_information: bool) -> None:
         """Attach a client."""
         self.problem_information = problem_information

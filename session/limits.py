@@ -67,6 +67,10 @@ class Limits:
     """FC-36."""
     conflation: "Conflation | None" = None
     """FC-37; None = all deliveries wait."""
+    producer_max_rate: int = 0
+    """FC-23: PUBLISHes a second of one connection."""
+    byte_windows: bool = False
+    """FC-39: whether any session may have a byte window above 0 (FC-10): the queues of groups look at it."""
     overflow_timeout: int = 30_000_000
     overflow_offline_grace: int = 0
     """FC-34. Here 0 means none."""
@@ -76,6 +80,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         self.use_overflow(self.mqueue_overflow)
+        self.byte_windows = self.byte_windows or self.consumer_window_size > 0
 
     def use_overflow(self, policy: str) -> None:
         """The configured `mqueue_overflow`."""

@@ -257,8 +257,8 @@ class Outbound(Consumer):
             self.publisher.host = host
         self.mailbox.busy = False
         self.host = host
-        if sender.connect(host, outbox, window, now):
-            self.begin_backlog()  # FC-8: the kept window is resent by `drain`
+        if sender.connect(host, outbox, window, now) or sender.throttle is not None:
+            self.begin_backlog()  # FC-8: the kept window is resent by `drain`; a throttle has it asked
         if self.backlog is not None and self.backlog.backpressure is not None:
             self.backlog.backpressure.note_presence(True, now)
         self.drain(now)

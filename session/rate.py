@@ -23,13 +23,13 @@ class Rate:
     """
 
     def __init__(self, per_second: int, now: int) -> None:
-        self._per_second = per_second
+        self.per_second = per_second
         self._capacity: int = max(per_second * _FIFTH, _TOKEN + per_second * _TICK)
         self._full_at = now * per_second  # when it is full again, on a clock that counts the micro-tokens gained
 
     def available(self, now: int) -> bool:
         """Whether there is a token."""
-        return self._full_at - now * self._per_second + _TOKEN <= self._capacity
+        return self._full_at - now * self.per_second + _TOKEN <= self._capacity
 
     def take(self, now: int) -> bool:
         """Take a token if there is one; returns whether there was."""
@@ -40,9 +40,9 @@ class Rate:
 
     def spend(self, now: int, tokens: int = 1) -> None:
         """Take tokens even if there are none: the next ones are then available later."""
-        self._full_at = max(self._full_at, now * self._per_second) + tokens * _TOKEN
+        self._full_at = max(self._full_at, now * self.per_second) + tokens * _TOKEN
 
     def next_at(self, now: int) -> int:
         """When the next token is available; `now` if there is one."""
         missing = self._full_at + _TOKEN - self._capacity
-        return max(-(-missing // self._per_second), now)
+        return max(-(-missing // self.per_second), now)

@@ -67,6 +67,12 @@ class Sender:
         # be added. A number takes less memory than a stopwatch: every idle connection has it.
         self._connected_us = 0
 
+    def use_limits(self, limits: Limits) -> None:
+        """Others: at once, but for the window, the byte window and the rate, which are of the next connection."""
+        self.limits = limits
+        if self.watch is not None:
+            self.watch.limits = limits
+
     # -- sending
 
     def may_send(self, publish: Publish, now: int) -> bool:
@@ -280,6 +286,12 @@ class Sender:
         self.congested = False
         self.window.set_limit(window, now)
         self._sets_retry = outbox.version == 4 and self.limits.retry_interval > 0
+        if self.throttle is None:
+            self.throttle = new_throttle(self.limits, now)
+            if self.throttle is not None:
+                self.throttle.begin_with(self.window)
+        else:
+            self.throttle.use(self.limits, self.window, now)
         if self.window.entries:
             self.kept = KeptWindow(self.window)
             if self._sets_retry:

@@ -64,9 +64,19 @@ class Session:
         outbound = self.outbound
         outbound.sender.restore(inflight, now)
         outbound.begin_backlog().restore(queue)
-        if outbound.backlog is not None and outbound.backlog.queued() and self.limits.max_mqueue_age:
-            self.sender.arm(now + looks_every(self.limits.max_mqueue_age))
+        self._watch_age(now)
         self.inbound.restore(packet_ids, now)
+
+    def use_limits(self, limits: Limits) -> None:
+        """FC-31, FC-39: those of its user and listener: at once, or from the next connection on as `Sender` says."""
+        self.sender.use_limits(limits)
+        self.inbound.use_limits(limits)
+
+    def _watch_age(self, now: int) -> None:
+        """FC-36: something may wait that nobody looks at."""
+        backlog = self.outbound.backlog
+        if backlog is not None and backlog.queued() and self.limits.max_mqueue_age:
+            self.sender.arm(now + looks_every(self.limits.max_mqueue_age))
 
     def connect(
         self,
@@ -91,6 +101,7 @@ class Session:
         if aliases:
             outbox.aliases = Aliases(aliases)  # [MQTT-3.1.2-26, -27]
         self.outbound.connect(host, outbox, self.limits.window(receive_maximum), now)
+        self._watch_age(now)
 
     def disconnect(self, host: Host, now: int) -> None:
         """Detach the client; `host` replaces its connection."""

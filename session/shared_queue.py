@@ -39,9 +39,9 @@ class SharedQueue(Source):
         self.counters = Counters(0)
         """The group's counters: offered = sent (handed to a member) + dropped + waiting."""
         self.mqueue: MQueue | None = None
-        self.backpressure = Backpressure(limits)
+        self.backpressure = Backpressure()
         """FC-34."""
-        self._limits = limits
+        self.limits = limits
         self._host = host
         self._rotation = RoundRobin()
         self._pacing: Pacing | None = None
@@ -81,7 +81,7 @@ class SharedQueue(Source):
     def restore(self, journal: QueueJournal) -> None:
         """FC-27: what waited before the process began."""
         self.journal = journal
-        mqueue = self.mqueue = new_mqueue(self._limits)
+        mqueue = self.mqueue = new_mqueue(self.limits)
         mqueue.restore(journal, self._wake_members)
         self.counters.restore_mqueue(mqueue)
 
@@ -130,7 +130,7 @@ class SharedQueue(Source):
             return False
         mqueue = self.mqueue
         if mqueue is None:
-            mqueue = self.mqueue = new_mqueue(self._limits)
+            mqueue = self.mqueue = new_mqueue(self.limits)
         for publish in reversed(deliveries):
             self.counters.count_handed_over(publish.qos, -1)
             older = mqueue.older(publish)
@@ -157,7 +157,7 @@ class SharedQueue(Source):
         """Whether there is a head to hand over. What is before it and may not be delivered any more is dropped."""
         while mqueue.is_ready():
             head = mqueue.head()
-            if has_aged(head, now, self._limits) and not has_expired(head, now):
+            if has_aged(head, now, self.limits) and not has_expired(head, now):
                 self.counters.count_drop("aged", mqueue.drop_head())
             elif self._host.may_hand_over(head):
                 return True
@@ -168,8 +168,8 @@ class SharedQueue(Source):
     def drop_aged(self, now: int) -> None:
         """FC-36: drop what has waited too long."""
         mqueue = self.mqueue
-        if mqueue is not None and self._limits.max_mqueue_age:
-            dropped = mqueue.drop_aged(now - self._limits.max_mqueue_age)
+        if mqueue is not None and self.limits.max_mqueue_age:
+            dropped = mqueue.drop_aged(now - self.limits.max_mqueue_age)
             for qos in dropped:
                 self.counters.count_drop("aged", qos)
             if dropped:
@@ -198,7 +198,7 @@ class SharedQueue(Source):
         consumer.wake()
 
     def _store(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
-        limits = self._limits
+        limits = self.limits
         mqueue = self.mqueue
         if mqueue is None:
             mqueue = self.mqueue = new_mqueue(limits)
@@ -222,7 +222,7 @@ class SharedQueue(Source):
 
     def _give_until_fits(self, mqueue: MQueue, publish: Publish, now: int) -> None:
         """FC-6: nothing is dropped while it could be sent."""
-        while not mqueue.fits(publish, self._limits) and self._is_ready(mqueue, now):
+        while not mqueue.fits(publish, self.limits) and self._is_ready(mqueue, now):
             if not self._give_to_busy(mqueue.head(), now):
                 break
             mqueue.pop()
@@ -235,20 +235,20 @@ class SharedQueue(Source):
 
         `arriving`: the PUBLISH has not waited yet.
         """
-        if not self._limits.backpressure:
+        if not self.limits.backpressure:
             return None
         mqueue = self.mqueue
         if mqueue is None:
-            mqueue = self.mqueue = new_mqueue(self._limits)
+            mqueue = self.mqueue = new_mqueue(self.limits)
         backpressure = self.backpressure
-        if not mqueue.fits(publish, self._limits):
+        if not mqueue.fits(publish, self.limits):
             self._give_until_fits(mqueue, publish, now)
-            drop_expired(mqueue, publish, self._limits, self.counters, now)
+            drop_expired(mqueue, publish, self.limits, self.counters, now)
             self._wake_able_members(now)
-        large = mqueue.length == 0 and not mqueue.fits(publish, self._limits)  # too large to wait
+        large = mqueue.length == 0 and not mqueue.fits(publish, self.limits)  # too large to wait
         if (
-            mqueue.fits(publish, self._limits)
-            or is_below_share(mqueue, publish, self._limits)
+            mqueue.fits(publish, self.limits)
+            or is_below_share(mqueue, publish, self.limits)
             or (large and self._rotation.has_taker(publish, now))
         ):
             backpressure.note_room()
@@ -256,8 +256,8 @@ class SharedQueue(Source):
         online = self._anybody_online()
         backpressure.note_presence(online, now)
         backpressure.note_full(now)
-        begin_episode(mqueue, publish, self._limits, self._host, "shared_queue_full", self.name)
-        return backpressure if backpressure.tells(online, now) else None
+        begin_episode(mqueue, publish, self.limits, self._host, "shared_queue_full", self.name)
+        return backpressure if backpressure.tells(self.limits, online, now) else None
 
     # -- pacing publishers (FC-16)
 
@@ -272,8 +272,8 @@ class SharedQueue(Source):
         limits. Above that the new message is dropped, not an older one; where flows are told apart, one of the longest
         (FC-33).
         """
-        limits = self._limits
-        mqueue.keeps = limits.backpressure and self.backpressure.tells(self._anybody_online(), now)
+        limits = self.limits
+        mqueue.keeps = limits.backpressure and self.backpressure.tells(limits, self._anybody_online(), now)
         if mqueue.keeps and publish.qos and limits.fairness != FIFO and mqueue.fits(publish, limits, 2):
             return True  # FC-34: its publisher has been told that there is room
         times = 1
@@ -292,30 +292,30 @@ class SharedQueue(Source):
         pacing = self._pacing
         if publisher is not None and publisher.is_online() and self._anybody_online():
             if pacing is None:
-                pacing = self._pacing = Pacing(self._limits.overflow_patience, now)
+                pacing = self._pacing = Pacing(self.limits.overflow_patience, now)
             begun = pacing.begin(self._host, now)
-            if begun and mqueue.exceeds_share(publish, self._limits) and publisher.pace(pacing, now):
+            if begun and mqueue.exceeds_share(publish, self.limits) and publisher.pace(pacing, now):
                 return True
         elif pacing is not None:
             pacing.check(now)
         return pacing is not None and pacing.active
 
     def _note_drained(self, mqueue: MQueue, now: int) -> None:
-        if self._limits.backpressure:
-            self.backpressure.note_drained(has_any_place(mqueue, self._limits), True, now)
+        if self.limits.backpressure:
+            self.backpressure.note_drained(has_any_place(mqueue, self.limits), True, now)
         pacing = self._pacing
         if pacing is None:
             return
         pacing.note_drained(now)
         if mqueue.length == 0:
             pacing.note_empty()
-        if pacing.active and has_relief(mqueue, 0, self._limits):
+        if pacing.active and has_relief(mqueue, 0, self.limits):
             pacing.end(now)
 
     def _wake_able_members(self, now: int) -> None:
         """The head may be new: wake members whose byte window has room for it, though not for the last one (FC-10)."""
         mqueue = self.mqueue
-        if self._limits.consumer_window_size > 0 and mqueue is not None and mqueue.is_ready():
+        if self.limits.byte_windows and mqueue is not None and mqueue.is_ready():
             head = mqueue.head()
             if head is self._offered:
                 return

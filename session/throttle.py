@@ -10,6 +10,7 @@ from session.limits import Limits
 from session.outbox import Outbox
 from session.rate import Rate
 from session.stopwatch import Stopwatch
+from session.window import Window
 
 
 def new_throttle(limits: Limits, now: int) -> "Throttle | None":
@@ -24,10 +25,26 @@ class Throttle:
     """The byte window and the rate of one session; either may be missing."""
 
     def __init__(self, limits: Limits, now: int) -> None:
-        self.byte_window = ByteWindow(limits.consumer_window_size) if limits.consumer_window_size >= 0 else None
-        self.rate = Rate(limits.consumer_max_rate, now) if limits.consumer_max_rate else None
+        self.byte_window = _new_byte_window(limits)
+        self.rate = _new_rate(limits, now)
         self._byte_window_time = Stopwatch()
         self._rate_time = Stopwatch()
+
+    def begin_with(self, window: Window) -> None:
+        """FC-10: what is unacknowledged counts from the beginning."""
+        if self.byte_window is not None:
+            for inflight in window.entries.values():
+                self.byte_window.sent(inflight.publish)
+
+    def use(self, limits: Limits, window: Window, now: int) -> None:
+        """The limits of a new connection, which may be others."""
+        size = -1 if self.byte_window is None else self.byte_window.size
+        if size != limits.consumer_window_size:
+            self.byte_window = _new_byte_window(limits)
+            self.begin_with(window)
+        per_second = 0 if self.rate is None else self.rate.per_second
+        if per_second != limits.consumer_max_rate:
+            self.rate = _new_rate(limits, now)
 
     def closed_by(self, publish: Publish, now: int) -> int:
         """Why a delivery must wait, as a reason of the gate: WINDOW_FULL, RATE, or OPEN if it need not."""
@@ -101,3 +118,11 @@ class Throttle:
         uncommon.rate_limited_us = self._rate_time.take(now)
         if self.byte_window is not None:
             uncommon.window_bytes = self.byte_window.bytes
+
+
+def _new_byte_window(limits: Limits) -> ByteWindow | None:
+    return ByteWindow(limits.consumer_window_size) if limits.consumer_window_size >= 0 else None
+
+
+def _new_rate(limits: Limits, now: int) -> Rate | None:
+    return Rate(limits.consumer_max_rate, now) if limits.consumer_max_rate else None

@@ -22,7 +22,7 @@ DOCUMENT = ROOT / "session" / "FLOW-CONTROL.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
 CODE = ("session", "broker", "protocol", "config")
-RULES = [*range(1, 17), *range(20, 35), 36, 37, 38]
+RULES = [*range(1, 17), *range(20, 35), *range(36, 40)]
 KEYS: list[tuple[type[BaseModel], str]] = [
     (Session, ""),
     (SlowConsumer, "slow_consumer."),

@@ -101,7 +101,7 @@ class Addresses:
     ) -> None:
         """FC-34: a receiver has no room for a PUBLISH. A 3.1.1 client waits: no acknowledgement could tell it."""
         router = self._messages.router
-        if session.version == 5 and router.receivers(publish.topic).rejects:
+        if session.version == 5 and router.receivers(publish.topic).rejects():
             self.refuse(session, publish, address, now, True)
             return
         if address is None:

@@ -151,10 +151,9 @@ class Connection(ClientSocket):
                 self.handlers.sessions.quotas.note_rate(self.client, rate.of_bytes, now)
 
     def limit_rate(self, now: int) -> None:
-        """FC-31: the rate by the client's quota; the configuration may have changed while it is connected."""
-        settings = self.handlers.settings
+        """FC-23, FC-31: the rate by its limits and quota; the configuration may have changed while it is connected."""
         quota = None if self.client is None else self.client.quota
-        per_second = settings.producer_max_rate if quota is None else quota.producer_max_rate
+        per_second = 0 if self.session is None else self.session.limits.producer_max_rate
         bytes_per_second = 0 if quota is None else quota.producer_max_bytes
         self._rate = PublishRate(per_second, bytes_per_second, now) if per_second or bytes_per_second else None
         if self.paused_because & RATE and self.session is not None:

@@ -261,8 +261,7 @@ class Handshake:
         if session.listener and session.listener != connection.listener:
             self._totals.move(session.listener, connection.listener, client.walk, session.counters)
         session.listener = connection.listener
-        if self._sessions.quotas.active:
-            self._sessions.quotas.join(client)
+        self._sessions.quotas.renew(client)
         before = client.permissions
         client.permissions = permissions
         if self.authorizer is not None and permissions is not None:

@@ -1,16 +1,19 @@
 """The quota of one user, and what the user uses of it (FC-31)."""
 
 from collections.abc import Mapping
-from typing import final
+from typing import Final, final
 
 from session.limits import Limits
+
+OF_SESSIONS: Final = ("max_inflight", "max_mqueue_len", "max_mqueue_bytes", "producer_max_rate")
+"""Keys that replace those of `session` with the same name."""
 
 
 @final
 class Quota:
     """How much a user may use. 0 = no limit. Users with equal limits share one."""
 
-    def __init__(self, keys: Mapping[str, int], limits: Limits) -> None:
+    def __init__(self, keys: Mapping[str, int]) -> None:
         """`keys`: those of the configuration, the limits that are set."""
         self.max_connections: int = keys.get("max_connections", 0)
         self.max_kept_sessions: int = keys.get("max_kept_sessions", 0)
@@ -18,12 +21,12 @@ class Quota:
         self.max_filter_levels: int = keys.get("max_filter_levels", 0)
         self.max_retained_messages: int = keys.get("max_retained_messages", 0)
         self.max_retained_bytes: int = keys.get("max_retained_bytes", 0)
-        self.producer_max_rate: int = keys.get("producer_max_rate", 0)
-        """PUBLISHes a second of one connection, by a quota or by session.producer_max_rate."""
         self.producer_max_bytes: int = keys.get("producer_max_bytes", 0)
         """Bytes a second."""
-        self.limits = limits
-        """Those of the user's sessions: window and mqueue."""
+        self.of_session = {key: keys[key] for key in OF_SESSIONS if key in keys}
+        """What it sets in place of `session`."""
+        self.limits: dict[str, Limits] = {}
+        """Those of the user's sessions, if it sets any: by the listener, if that has limits of its own; else empty."""
 
 
 @final

@@ -17,10 +17,7 @@ from protocol.connect import Will
 from protocol.errors import MQTTError
 from session.limits import Limits
 from session.parked import bytes_in
-from session.session import Session
 
-_OF_SESSIONS: Final[tuple[str, ...]] = ("max_inflight", "max_mqueue_len", "max_mqueue_bytes")
-"""Keys that replace those of `session` with the same name."""
 SMALL_WILL: Final = 1_024
 """Bytes of a will, with its topic, that is accepted beyond the watermark."""
 FEW_SUBSCRIPTIONS: Final = 16
@@ -82,13 +79,13 @@ class Quotas:
         self.narrow(self.watermark.reached)
 
     def renew(self, client: Client) -> None:
-        """Quotas have changed: the client has the new one."""
+        """The client has connected or is restored, or the configuration has changed: it has its quota and limits."""
         if self.active:
             self.join(client)
         else:
             self.leave(client)
             client.quota = None
-            _use_limits(client.session, self._settings.limits)
+            client.session.use_limits(self.limits(None, client.session.listener))
 
     # -- the quota of a client
 
@@ -105,10 +102,24 @@ class Quotas:
         if quota is None:
             if len(self._shared) >= self._most_shared:
                 self._forget_unused()
-            quota = self._shared[named] = self._new(keys)
-            if self.watermark.reached and quota.limits is not self._settings.limits:
-                self._narrowed.append(Narrowed(quota.limits))
+            quota = self._shared[named] = Quota(keys)
         return quota
+
+    def limits(self, quota: Quota | None, listener: str) -> Limits:
+        """Those of a session: a quota prevails over the profile of its listener (FC-39), that over `session`."""
+        profile = self._settings.profiles.get(listener)
+        if quota is None or not quota.of_session:
+            return self._settings.limits if profile is None else profile
+        place = "" if profile is None else listener
+        limits = quota.limits.get(place)
+        if limits is None:
+            config = self._config
+            session = config.profiles[listener] if place else config.session
+            session = session.model_copy(update=quota.of_session)
+            limits = quota.limits[place] = session_limits(config, self._settings.limits.gate, session)
+            if self.watermark.reached:
+                self._narrowed.append(Narrowed(limits))
+        return limits
 
     def _forget_unused(self) -> None:
         """Users' own limits may be many: forget those of users who have no session."""
@@ -116,24 +127,15 @@ class Quotas:
         self._shared = {named: quota for named, quota in self._shared.items() if id(quota) in used}
         self._most_shared = max(FIRST_LOOK, 2 * len(self._shared))
 
-    def _new(self, keys: dict[str, int]) -> Quota:
-        config = self._config
-        replaced: dict[str, int] = {key: keys[key] for key in _OF_SESSIONS if key in keys}
-        limits = self._settings.limits
-        if replaced:
-            session = config.session.model_copy(update=replaced)
-            limits = session_limits(config.model_copy(update={"session": session}), limits.gate)
-        return Quota({"producer_max_rate": config.session.producer_max_rate, **keys}, limits)
-
     def narrow(self, on: bool) -> None:
         """FC-32: have large queues take nothing more, or end that."""
         for narrowed in self._narrowed:
             narrowed.end()
         self._narrowed = []
         if on:
-            own = [quota.limits for quota in self._shared.values()]
-            different = {id(limits): limits for limits in [self._settings.limits, *own]}
-            self._narrowed = [Narrowed(limits) for limits in different.values()]
+            own = [limits for quota in self._shared.values() for limits in quota.limits.values()]
+            all_limits = [self._settings.limits, *self._settings.profiles.values(), *own]
+            self._narrowed = [Narrowed(limits) for limits in all_limits]
 
     # -- what users use
 
@@ -164,7 +166,7 @@ class Quotas:
         kept = client.expiry_interval > 0
         usage.kept_sessions += kept - client.counted_kept
         client.counted_kept = kept
-        _use_limits(client.session, client.quota.limits)
+        client.session.use_limits(self.limits(client.quota, client.session.listener))
 
     def detach(self, client: Client) -> None:
         """The client's connection has ended."""
@@ -255,13 +257,8 @@ class Quotas:
         if quota is not None and of_bytes:
             self.note(client, "producer_max_bytes", quota.producer_max_bytes, now)
         elif quota is not None:
-            self.note(client, "producer_max_rate", quota.producer_max_rate, now)
+            self.note(client, "producer_max_rate", client.session.limits.producer_max_rate, now)
 
     def _reached(self, key: str, limit: int, user: str | None, client_id: str, now: int) -> MQTTError:
         self._events.quota_reached(key, limit, user, client_id, now)
         return MQTTError(reason_codes.QUOTA_EXCEEDED, f"the quota of the user is reached: {key} is {limit}")
-
-
-def _use_limits(session: Session, limits: Limits) -> None:
-    """Others for the mqueue at once, for the window from the next connection on; what else they say is the same."""
-    session.outbound.sender.limits = limits

@@ -6,7 +6,6 @@ from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.address import Address
 from session.backpressure import Backpressure
-from session.limits import Limits
 from session.outbound import Outbound
 from session.shared_queue import SharedQueue
 
@@ -77,7 +76,7 @@ class Receivers:
         self.routes: list[Route] = []
         """Plain routes: a delivery depends only on QoS and RETAIN."""
         self.others = False
-        """Whether there are special routes or groups, or the topic is closed or limited, or a receiver tells.
+        """Whether there are special routes or groups, or the topic is closed or limited, or receivers are asked.
 
         If one of the last three is so, no route is plain.
         """
@@ -86,9 +85,7 @@ class Receivers:
         self.address: Address | None = None
         """The topic's address, if it is limited (FC-24)."""
         self.backpressure = False
-        """FC-34: whether a receiver tells publishers that it is full."""
-        self.rejects = False
-        """FC-34: whether one of them has `reject`."""
+        """FC-34: whether receivers have to be asked: some tell publishers that they are full."""
         self.special = _NO_ROUTES
         self.groups = _NO_GROUPS
 
@@ -102,15 +99,9 @@ class Receivers:
         self.address = address
         self.others = True
 
-    def ask(self, routes: list[Route], groups: Limits | None) -> None:
-        """FC-34: take note whether a receiver tells publishers that it is full. Call before `add`.
-
-        `groups`: the limits of groups; None = there are none.
-        """
-        limits = [route.outbound.sender.limits for route in routes] + ([] if groups is None else [groups])
-        self.backpressure = any(each.backpressure for each in limits)
-        self.rejects = any(each.rejects for each in limits)
-        self.others = self.others or self.backpressure
+    def ask(self, routes: list[Route]) -> None:
+        """FC-34: ask all receivers whether they have room. Call before `add`."""
+        self.backpressure = self.others = True
         places: dict[Outbound, int] = {}
         for route in routes:
             places[route.outbound] = places.get(route.outbound, 0) + 1
@@ -170,6 +161,11 @@ class Receivers:
             if lacking is not None:
                 return lacking
         return None
+
+    def rejects(self) -> bool:
+        """FC-34: whether one that tells has `reject`."""
+        limits = [route.outbound.sender.limits for route in self.special] + [group.limits for group in self.groups]
+        return any(each.rejects for each in limits)
 
     def lacks_room(self, publish: Publish, publisher: Outbound, blocked: dict[bytes, Address]) -> bool:
         """FC-34: whether a PUBLISH that comes finds no room, or others wait before it (FC-9).

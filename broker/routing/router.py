@@ -73,7 +73,7 @@ class Router:
         self._topic_rules = TopicRules() if topic_rules is None else topic_rules
         self.shared = SharedQueues() if shared is None else shared
         self.addresses = AddressBook([]) if addresses is None else addresses
-        self.backpressure = self.shared.limits.backpressure
+        self.backpressure = False
         """FC-34: whether any queue tells publishers that it is full. If so, no message is routed without the cache."""
         self.authorizer = authorizer
         """None = all clients may receive the same."""
@@ -299,8 +299,7 @@ class Router:
         matching = self._matching(topic)
         routes = self._routes(matching, topic)
         if self.backpressure:
-            grouped = any(subscribers.groups for subscribers in matching)
-            receivers.ask(routes, self.shared.limits if grouped else None)
+            receivers.ask(routes)
         for route in routes:
             receivers.add(route)
         for subscribers in matching:

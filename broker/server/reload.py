@@ -12,6 +12,7 @@ from broker.server.listener_plan import ListenerPlan, plan_listeners
 from config.layers import dotted
 from config.load import Loaded
 from config.models import Config, Listener
+from config.value_types import keys_of
 
 _TOLD: Final = "clients that are connected have been told the old value in CONNACK"
 _OPENED: Final = "it is opened when the broker starts"
@@ -138,7 +139,7 @@ def _differing_listeners(plan: ListenerPlan, new: Config) -> list[str]:
 
 def _changed_in_listeners(plan: ListenerPlan, new: Config) -> list[str]:
     """Keys of listeners that are there before and after."""
-    pairs = [pair for pair in [*plan.stay, *plan.moved] if pair[0] != pair[1]]
+    pairs = [*plan.stay, *plan.moved]
     return [key for was, settings in pairs for key in _changed_keys(was, settings, new.listeners.index(settings))]
 
 
@@ -169,7 +170,7 @@ def _flat(value: object, path: tuple[str | int, ...] = ()) -> dict[str, Any]:
     """Every value that is not a section, by dotted key."""
     found: dict[str, Any] = {}
     if isinstance(value, BaseModel):
-        for name in type(value).model_fields:
+        for name in keys_of(value):
             found |= _flat(getattr(value, name), (*path, name))
     elif isinstance(value, list) and value:
         for index, item in enumerate(value):

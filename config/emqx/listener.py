@@ -1,7 +1,7 @@
 """One listener of EMQX, as its settings describe it, and the listener that it becomes."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -80,6 +80,21 @@ class Listener:
             section.section("proxy_protocol").remarks.append(_ANY_PROXY)
         section.remarks += [f"{each}: as Sluice has it" for each in self._agreeing()]
         return section
+
+    def put_session(self, section: Section, zone: Sequence[Setting]) -> None:
+        """What its clients have of their own: `zone` has the settings of its zone that `OF_ZONES` names."""
+        for setting in zone:
+            key = options.OF_ZONES[".".join(setting.path[2:])]
+            section.section("session").put(key.key, key.read(setting.found), setting)
+        rate = self.take("messages_rate")
+        if rate is not None and (value := values.message_rate(rate.found)) != values.INFINITY:
+            section.section("session").put("producer_max_rate", value, rate)
+
+    @property
+    def zone(self) -> str:
+        """The name of its zone."""
+        setting = self.settings.get("zone")
+        return "default" if setting is None else setting.value
 
     def left_out(self, certificate_user: Setting | None, authenticated: bool) -> list[Finding]:
         """Why it cannot be opened without letting more in; empty if it can. The first finding says it."""

@@ -38,6 +38,9 @@ KEYS: Final = {
 }
 """Settings of the whole broker that have one key."""
 
+OF_ZONES: Final = {name: key for name, key in KEYS.items() if key.section == "session"}
+"""Those of them that a zone may have: they are of the listeners in it."""
+
 LEVELS: Final = {
     "debug": "debug",
     "info": "info",
@@ -113,7 +116,7 @@ LEFT: Final = {
     "slow_subs": "sluice top and the dashboard show slow subscribers",
     "topic_metrics": "addresses count what they limit; no topic has metrics of its own",
     "broker": "there is no such choice: Sluice routes in one process",
-    "zones": "Sluice has no zones: quotas are for users and roles",
+    "zones": "of zones, what listeners[].session has is taken over; quotas are for users and roles",
     "delayed": "delayed publishes have no counterpart",
     "rewrite": "topics are not rewritten",
     "auto_subscribe": "clients subscribe themselves",
@@ -170,7 +173,7 @@ LEFT_OF_LISTENER: Final = {
     "ssl_options": "Sluice leaves this to OpenSSL",
     "tcp_options": "Sluice sets its sockets itself",
     "websocket": "Sluice's WebSocket has a path and origins",
-    "zone": "Sluice has no zones: quotas are for users and roles",
+    "zone": "there is no zone of this name with settings that listeners[].session has",
     "": "Sluice has no such setting for a listener",
 }
 """Settings of listeners without a counterpart, by the beginning of their names; the longest decides."""

@@ -24,6 +24,8 @@ _NOT_INCLUDED: Final = "what it sets, perhaps who may log in, is not taken over:
 _OFF: Final = "the listener is off"
 _GONE: Final = ("marked_for_deletion", "")
 """What EMQX's dashboard writes in place of a listener that was removed, and null."""
+_ONE_RATE: Final = "producer_max_bytes is one limit for all listeners, or none"
+_NO_LISTENER: Final = "no listener that is opened is in this zone"
 _NOT_ALL: Final = "mqtt.max_connections is one limit for all listeners, and not each has one"
 
 
@@ -66,6 +68,7 @@ class _Translation:
         self._certificate_user: Setting | None = None
         self._whole: dict[str, list[Setting]] = {}
         self._on_disk: list[Setting] = []
+        self._zones: dict[str, list[Setting]] = {}
 
     # -- setting by setting
 
@@ -84,6 +87,9 @@ class _Translation:
         elif name in options.KEYS:
             key = options.KEYS[name]
             self._root.section(key.section).put(key.key, key.read(setting.found), setting)
+        elif first == "zones" and ".".join(setting.path[2:]) in options.OF_ZONES:
+            options.OF_ZONES[".".join(setting.path[2:])].read(setting.found)
+            self._zones.setdefault(setting.path[1], []).append(setting)
         elif first == "listeners" and len(setting.path) > 2:
             self._about_listener(setting)
         elif first == "authentication" and setting.found != []:
@@ -179,10 +185,13 @@ class _Translation:
         sections = []
         for listener in served:
             try:
-                sections.append(listener.section(self._certificate_user, self._access.asks))
+                section = listener.section(self._certificate_user, self._access.asks)
+                listener.put_session(section, self._zones.get(listener.zone, []))
+                sections.append(section)
             except ValueError as error:
                 raise ValueError(f"listeners.{listener.kind}.{listener.name}: {error}") from error
-        self._put_rates(served)
+        self._put_limits(served)
+        self._leave_zones(served)
         for listener in served:
             self._findings += listener.left()
         needs_users = self._access.put(self._root, self._findings, users, self._hardened)
@@ -231,17 +240,23 @@ class _Translation:
             raise ValueError("\n".join(str(each) for each in self._findings if each.wrong))
         return opened
 
-    def _put_rates(self, served: Sequence[Listener]) -> None:
+    def _leave_zones(self, served: Sequence[Listener]) -> None:
+        """Zones without listeners; a listener's own zone is said with its settings."""
+        used = {each.zone for each in served}
+        for each in served:
+            if each.zone in self._zones:
+                each.take("zone")
+        for zone, settings in self._zones.items():
+            if zone not in used:
+                self._findings += [Finding(setting, _NO_LISTENER) for setting in settings]
+
+    def _put_limits(self, served: Sequence[Listener]) -> None:
         """What EMQX has for each listener, and Sluice for all of them."""
-        for name, section, key, read in (
-            ("messages_rate", self._root.section("session"), "producer_max_rate", values.message_rate),
-            ("bytes_rate", None, "producer_max_bytes", values.byte_rate),
-        ):
-            found = [setting for each in served if (setting := each.take(name)) is not None]
-            if found and (value := read(found[0].found)) != values.INFINITY:
-                (section or self._quota()).put(key, value, found[0])
-                found = found[1:]
-            self._findings += [Finding(each, f"{key} is one limit for all listeners, or none") for each in found]
+        found = [setting for each in served if (setting := each.take("bytes_rate")) is not None]
+        if found and (value := values.byte_rate(found[0].found)) != values.INFINITY:
+            self._quota().put("producer_max_bytes", value, found[0])
+            found = found[1:]
+        self._findings += [Finding(each, _ONE_RATE) for each in found]
         limits = [setting for each in served if (setting := each.take("max_connections")) is not None]
         numbers = [values.count()(each.found) for each in limits]
         whole = [each for each in numbers if isinstance(each, int)]

@@ -100,7 +100,8 @@ def test_values(folder: Path, tmp_path: Path) -> None:
     loaded = config.load(tmp_path / "sluice.yaml", environ={}).config
     assert (loaded.mqtt.max_packet_size, loaded.mqtt.connect_timeout, loaded.mqtt.max_topic_levels) == (2**21, 0.5, 256)
     assert (loaded.mqtt.server_keep_alive, loaded.mqtt.max_connections) == (60, 7)
-    assert (loaded.session.retry_interval, loaded.session.producer_max_rate) == (90, 10)
+    assert (loaded.session.retry_interval, loaded.session.producer_max_rate) == (90, 0)
+    assert {name: own.producer_max_rate for name, own in loaded.profiles.items()} == {"tcp-default": 10}
     assert (loaded.quotas[0].max_subscriptions, loaded.quotas[0].producer_max_bytes) == (5, 2**20)
 
 
@@ -208,6 +209,43 @@ def test_later_files_count(tmp_path: Path) -> None:
     session = imported(tmp_path, "mqtt.max_inflight = 7")["session"]
     assert session == {"max_inflight": 7, "max_mqueue_len": 6, "max_mqueue_bytes": "infinity"}
 
+
+ZONES = """
+mqtt.max_inflight = 16
+zones.inside.mqtt { max_inflight = 128, max_mqueue_len = 10000, max_packet_size = 2MB, max_awaiting_rel = 1 }
+zones.nowhere.mqtt.max_inflight = 1
+listeners.tcp.inside { bind = 1884, zone = inside }
+listeners.tcp.other { bind = 1885, zone = other, messages_rate = "5/s" }
+"""
+
+
+def test_zones(tmp_path: Path) -> None:
+    """FC-39: what a zone says about windows and queues is the profile of its listeners; the rest is told."""
+    listeners = {each["name"]: each.get("session") for each in imported(tmp_path, ZONES)["listeners"]}
+    inside = {"max_inflight": 128, "max_mqueue_len": 10_000, "max_awaiting_rel": 1}
+    assert listeners == {
+        "tcp-default": None,
+        "tcp-inside": inside,
+        "tcp-other": {"producer_max_rate": 5},
+        "ws-default": None,
+    }
+    told = "".join(import_from(tmp_path, "--output", tmp_path / "sluice.yaml", "--force")[1:])
+    named = ("zones.inside.mqtt.max_packet_size", "zones.nowhere.mqtt.max_inflight", "listeners.tcp.other.zone")
+    for beginning in named:
+        assert f"{beginning} = " in told
+
+
+def test_the_default_zone(tmp_path: Path) -> None:
+    """FC-39: the zone `default` is that of listeners that name none."""
+    made = imported(tmp_path, "zones.default.mqtt.max_inflight = 8\nlisteners.ws.default.zone = inside")
+    assert [each.get("session") for each in made["listeners"]] == [{"max_inflight": 8}, None]
+
+
+def test_a_mistake_in_a_zone(tmp_path: Path) -> None:
+    """A value that EMQX would not take is told, and is not taken over."""
+    made = imported(tmp_path, "zones.default.mqtt.max_inflight = 0")
+    assert "session" not in made["listeners"][0]
+    assert import_from(tmp_path, "--output", tmp_path / "sluice.yaml", "--force")[0] == 1
 
 def test_never_overwrites(tmp_path: Path) -> None:
     """A file that exists stays as it is, unless --force is given."""
