@@ -36,6 +36,7 @@ from broker.runtime.timers import Wheel
 from broker.sessions import Sessions
 from broker.settings import Settings, address_rule
 from broker.storage.journal import Journal
+from broker.telemetry.drop_events import DropEvents
 from broker.totals import Totals
 from config.memory import watermark
 from config.models import Config
@@ -114,6 +115,8 @@ class Broker:
             journal,
             authorizer,
         )
+        self.drop_events = DropEvents(messages, self.wheel, journal, settings.max_topic_levels)
+        self._use_drop_events(config)
         self.connections = Connections()
         commits = journal.commits if journal is not None else None
         self._admission = admission = Admission(settings, capabilities, topic_rules, self.clients)
@@ -184,6 +187,18 @@ class Broker:
                 jobs.append(partial(plugin.run, self.renew_permissions))
         return jobs
 
+    def _use_drop_events(self, config: Config) -> None:
+        """FC-35: tell of the drops of sessions and groups that begin from now on, or do not."""
+        events, shared = self.drop_events, self.router.shared
+        events.use(config.drop_events)
+        self.sessions.new_drop_log = events.of_client if config.drop_events is not None else None
+        shared.new_drop_log = events.of_group if config.drop_events is not None else None
+        for queue in shared.queues.values():
+            queue.counters.drop_log = events.of_group(queue.name)
+
+    def _renew_drop_log(self, client: Client) -> None:
+        client.session.counters.drop_log = self.drop_events.of_client(client.session.client_id)
+
     def guard_retained(self) -> None:
         """Have quotas and memory decide what may be retained, while there are such limits: PUBLISHes pay for asking."""
         guard = self._guard
@@ -214,6 +229,9 @@ class Broker:
             self.quotas.use(config)
         else:
             self.quotas.narrow(self.quotas.watermark.reached)
+        if config.drop_events != before.drop_events:
+            self._use_drop_events(config)
+            await self.clients.visit(self._renew_drop_log)
         changed = _changed_users(before, config)
         if changed:
             self.connections.close_users(SCRAM, changed)

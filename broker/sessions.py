@@ -24,6 +24,7 @@ from protocol import reason_codes
 from protocol.connect import BRIDGE, Will
 from protocol.errors import MQTTError
 from session.counters import Counters
+from session.drops import DropLog
 from session.host import Host
 from session.limits import Limits
 from session.session import Session
@@ -91,6 +92,8 @@ class Sessions:
         self._addresses = addresses
         self._journal = journal
         self.authorizer = authorizer
+        self.new_drop_log: Callable[[str], DropLog | None] | None = None
+        """FC-35: who is told of the drops of a client's session, by its id; None = nobody."""
         self.absent: AbsentWills | None = None
         """Wills that wait for their clients to come back after a restart; None = there are none."""
         self._last_end = 0
@@ -116,6 +119,8 @@ class Sessions:
         host = DetachedHost(self)
         client = Client(client_id, self._limits, host, now)
         host.session = client.session
+        if self.new_drop_log is not None:
+            client.session.counters.drop_log = self.new_drop_log(client_id)
         self.clients.add(client)
         return client
 

@@ -55,6 +55,7 @@ class Wills:
             verdict = self._publish(client, publish)
         except MQTTError as refused:
             session.inbound.count_refused()
+            session.counters.tell_lost("will_refused", publish)
             self._events.will_dropped(session, refused)
             return
         if verdict == FULL:

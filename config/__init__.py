@@ -3,6 +3,8 @@
 from config.access import Authentication, Authorization, ScramUser
 from config.address_settings import AddressSettings
 from config.admin import Admin, Token
+from config.dead_letters import dead_letter_warnings
+from config.drop_events import DropEvents
 from config.errors import ConfigError, Problem
 from config.load import Flag, Loaded, check, load
 from config.memory import too_low
@@ -21,6 +23,7 @@ __all__ = [
     "Authorization",
     "Config",
     "ConfigError",
+    "DropEvents",
     "Flag",
     "Listener",
     "Loaded",
@@ -37,6 +40,7 @@ __all__ = [
     "Tls",
     "Token",
     "check",
+    "dead_letter_warnings",
     "load",
     "render",
     "settings",

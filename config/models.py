@@ -1,9 +1,9 @@
 """The whole configuration as frozen pydantic models: every key, its type, unit, default and bounds.
 
 Most sections have files of their own: `config.mqtt`, `config.access`, `config.session`, `config.address_settings`,
-`config.quota` and `config.admin`. In every model a count, size or rate of 0 means no limit (for a `Window`, -1).
-Durations are in seconds, math.inf is never. Unknown keys are errors. `Config` also checks the rules between keys
-(`config.rules`, `config.address_rules`); the loader checks what is on disk (certificate files).
+`config.quota`, `config.drop_events` and `config.admin`. In every model a count, size or rate of 0 means no limit (for a
+`Window`, -1). Durations are in seconds, math.inf is never. Unknown keys are errors. `Config` also checks the rules
+between keys (`config.rules`, `config.address_rules`); the loader checks what is on disk (certificate files).
 """
 
 import platform
@@ -18,6 +18,7 @@ from config import address_rules, admin_rules, bind_address, rules
 from config.access import Authentication, Authorization
 from config.address_settings import AddressSettings
 from config.admin import Admin
+from config.drop_events import DropEvents
 from config.layers import dotted
 from config.mqtt import Mqtt
 from config.persistence import Persistence
@@ -171,6 +172,8 @@ class Config(Model):
     """FC-24: limits of topics; empty = no topic has one."""
     quotas: list[Quota] = Field(default_factory=list)
     """FC-31: how much users may use; empty = as much as they want."""
+    drop_events: DropEvents | None = None
+    """FC-35: who is told of each delivery that is dropped. None = nobody."""
     persistence: Persistence = Field(default_factory=Persistence)
     admin: Admin = Field(default_factory=Admin)
     metrics: Metrics = Field(default_factory=Metrics)

@@ -86,8 +86,8 @@ class Backlog:
         age = self._sender.limits.max_mqueue_age
         if not age or mqueue is None:
             return 0
-        for qos in mqueue.drop_aged(now - age):
-            self._sender.counters.count_drop("aged", qos)
+        for publish in mqueue.drop_aged(now - age):
+            self._sender.counters.count_drop("aged", publish)
         return now + looks_every(age) if mqueue.length else 0
 
     # -- sending what waits (FC-4)
@@ -133,6 +133,7 @@ class Backlog:
             if is_publish and sender.outbox.too_large(inflight.publish):
                 window.remove(packet_id, inflight, now)  # [MQTT-3.1.2-25]: as if it had been completed
                 sender.completed(packet_id, inflight)
+                sender.counters.tell_lost("too_large", inflight.publish)
             elif not is_publish or throttle is None or throttle.may_resend(now):
                 resend(packet_id, inflight, sender.outbox, sender.counters, now)
             else:
@@ -176,9 +177,9 @@ class Backlog:
         if not sender.may_send(publish, now):
             return False
         if mqueue.permits is not None and not mqueue.permits(publish):
-            sender.counters.count_drop("not_permitted", publish.qos)
+            sender.counters.count_drop("not_permitted", publish)
         elif sender.limits.max_mqueue_age and has_aged(publish, now, sender.limits) and not has_expired(publish, now):
-            sender.counters.count_drop("aged", publish.qos)
+            sender.counters.count_drop("aged", publish)
         else:
             sender.send(publish, now)
         mqueue.pop()

@@ -9,6 +9,7 @@ from typing import Final, final
 from mypy_extensions import i64, mypyc_attr
 
 from protocol.publish import Publish
+from session.drops import DropLog
 from session.histogram import Histogram
 from session.mqueue import MQueue
 from session.uncommon_counts import NOTHING, UncommonCounts
@@ -63,6 +64,8 @@ class Counters:
         """Those of `drops` that happened while no client was connected."""
         self.away = False
         """Whether the session waits for its client; a group never does."""
+        self.drop_log: DropLog | None = None
+        """FC-35; None = nobody is told of drops."""
 
     def begin_uncommon(self) -> UncommonCounts:
         """The uncommon counts, to be changed."""
@@ -114,8 +117,9 @@ class Counters:
         else:
             self.sent_qos2 += step
 
-    def count_drop(self, reason: str, qos: i64) -> None:
-        """Count one dropped delivery by QoS and reason (FC-5)."""
+    def count_drop(self, reason: str, publish: Publish) -> None:
+        """Count one dropped delivery by QoS and reason (FC-5), and tell of it (FC-35)."""
+        qos = publish.qos
         uncommon = self.begin_uncommon()
         if qos == 0:
             uncommon.dropped_qos0 += 1
@@ -133,6 +137,13 @@ class Counters:
             if away is None:
                 away = self.drops_away = {}
             away[column] = away.get(column, 0) + 1
+        if self.drop_log is not None:
+            self.drop_log.tell(reason, publish)
+
+    def tell_lost(self, reason: str, publish: Publish) -> None:
+        """FC-35: tell of a delivery that was sent, and is given up without an acknowledgement: it counts as sent."""
+        if self.drop_log is not None:
+            self.drop_log.tell(reason, publish)
 
     def count_superseded(self, qos: i64) -> None:
         """Count one delivery whose place a newer one of its topic has taken (FC-37)."""

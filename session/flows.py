@@ -16,6 +16,9 @@ LANES: Final = 1024
 UNKNOWN: Final = 0
 """The lane of the broker's own messages, and of what was published before flows were told apart."""
 
+EVENT: Final = 1 << 2 * FLOW_BITS
+"""FC-35: the flow of drop events, by which their own drops are known, also after a restart; its lanes are UNKNOWN."""
+
 FIFO: Final = -1
 PUBLISHER: Final = 0
 USER: Final = FLOW_BITS

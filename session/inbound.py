@@ -177,9 +177,10 @@ class Inbound:
         """Count a PUBLISH that waits on disk for room in its address (FC-26): it is acknowledged as usual."""
         self._sender.counters.begin_uncommon().publish_paged += 1
 
-    def discard(self) -> None:
-        """Count a discarded PUBLISH: it is acknowledged as usual and not routed."""
+    def discard(self, publish: Publish) -> None:
+        """Count a discarded PUBLISH, and tell of it (FC-35): it is acknowledged as usual and not routed."""
         self._sender.counters.begin_uncommon().publish_discarded += 1
+        self._sender.counters.tell_lost("address_full", publish)
 
     def release(self, packet_id: int) -> None:
         """A PUBREL was received: send PUBCOMP, in MQTT 5 with 0x92 if the id is unknown (FC-21)."""

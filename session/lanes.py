@@ -26,34 +26,24 @@ class Lane(MQueue):
         return self.tail.first()[0]
 
     def drop(self, policy: str) -> Publish:
-        """Remove and return a delivery, for one of another lane. Raises IndexError if there is none."""
+        """Remove and return a delivery, as `drop_head`, for one of another lane. Raises IndexError if there is none."""
         if policy == DROP_NEWEST:
-            return self._pop_newest()
+            return self._drop_newest()
         if policy == DROP_OLDEST_QOS0 and self.waiting_qos0:
             return self._pop_oldest_qos0()
-        return self.pop()
+        return self.drop_head()
 
-    def drop_one(self, policy: str) -> int:
-        """The same, also of what is on disk only (FC-30); returns its QoS."""
-        if self.tail is None or (policy == DROP_OLDEST_QOS0 and self.waiting_qos0):
-            return self.drop(policy).qos
-        return self._drop_newest() if policy == DROP_NEWEST else self.drop_head()
-
-    def _pop_newest(self) -> Publish:
+    def _drop_newest(self) -> Publish:
+        """Remove and return what has joined last, as `drop_head`. Raises IndexError if there is none."""
         tail = self.tail
+        if tail is not None and not tail.behind:
+            return self._drop_from(tail, newest=True)
         publish = self.deliveries.pop_last() if tail is None else tail.behind.pop()
         if self.slots is not None:
             publish = self.slots.leave(publish)
         self._left(publish)
         self._first_qos0 = min(self._first_qos0, len(self.deliveries))
         return publish
-
-    def _drop_newest(self) -> int:
-        """Remove what has joined last, in memory or not, and return its QoS. Raises IndexError if there is none."""
-        tail = self.tail
-        if tail is None or tail.behind:
-            return self._pop_newest().qos
-        return self._drop_from(tail, newest=True)
 
 
 class Lanes(Lane):
@@ -157,51 +147,37 @@ class Lanes(Lane):
         self.note_left(turn)
         return publish
 
-    def drop_head(self) -> int:
-        """Remove the head, in memory or not, and return its QoS. Raises IndexError if there is none."""
+    def drop_head(self) -> Publish:
+        """Remove and return the head; of one on disk only, what is known of it. Raises IndexError if there is none."""
         turn = self._turn()
-        before = turn.bytes
-        qos = turn.drop_head()
-        size = before - turn.bytes
-        self._count(qos, size, -1)
-        self.note_sent(turn, size)
+        publish = turn.drop_head()
+        self._count(publish.qos, publish.size, -1)
+        self.note_sent(turn, publish.size)
         self.note_left(turn)
-        return qos
+        return publish
 
-    def drop_aged(self, before: int) -> list[int]:
-        """FC-36: drop what waits since before this time, from the head of each lane on; returns the QoS of each."""
-        dropped: list[int] = []
+    def drop_aged(self, before: int) -> list[Publish]:
+        """FC-36: drop what waits since before this time, from the head of each lane on; returns each as `drop_head`."""
+        dropped: list[Publish] = []
         for lane in self.lanes():
-            size = lane.bytes
             of_lane = lane.drop_aged(before)
             if of_lane:
-                for qos in of_lane:
-                    self._count(qos, 0, -1)
-                self.bytes -= size - lane.bytes
+                for publish in of_lane:
+                    self._count(publish.qos, publish.size, -1)
                 self.note_left(lane)
                 dropped += of_lane
         return dropped
 
-    def drop_for(self, arrival: Publish, limits: Limits) -> int:
-        """As `victim`, also of what is on disk only (FC-30); returns the QoS of what is dropped."""
-        if self._takes_nothing(arrival, limits):
-            return arrival.qos
-        own = self.lane(arrival)
-        lane = self.fullest(own, arrival, limits.mqueue_overflow)
-        waiting, before = lane.length, lane.bytes
-        qos = lane.drop_for(arrival, limits) if lane is own else lane.drop_one(limits.mqueue_overflow)
-        self._dropped(lane, waiting, before, qos)
-        return qos
-
     def victim(self, arrival: Publish, limits: Limits) -> Publish:
-        """Remove and return what FC-5's policy drops; this may be the arrival itself."""
+        """Remove and return what FC-5's policy drops, as `drop_head`; this may be the arrival itself."""
         if self._takes_nothing(arrival, limits):
             return arrival
         own = self.lane(arrival)
         lane = self.fullest(own, arrival, limits.mqueue_overflow)
-        waiting, before = lane.length, lane.bytes
+        waiting = lane.length
         victim = lane.victim(arrival, limits) if lane is own else lane.drop(limits.mqueue_overflow)
-        self._dropped(lane, waiting, before, victim.qos)
+        if lane.length < waiting:  # else it is the arrival
+            self._dropped(lane, victim)
         return victim
 
     def _takes_nothing(self, arrival: Publish, limits: Limits) -> bool:
@@ -216,24 +192,14 @@ class Lanes(Lane):
     def drop(self, policy: str) -> Publish:
         """As a lane of another queue: remove and return a delivery. Raises IndexError if there is none."""
         lane = self.fullest(None, None, policy)
-        before = lane.length, lane.bytes
         victim = lane.drop(policy)
-        self._dropped(lane, before[0], before[1], victim.qos)
+        self._dropped(lane, victim)
         return victim
 
-    def drop_one(self, policy: str) -> int:
-        """The same, also of what is on disk only (FC-30); returns its QoS."""
-        lane = self.fullest(None, None, policy)
-        before = lane.length, lane.bytes
-        qos = lane.drop_one(policy)
-        self._dropped(lane, before[0], before[1], qos)
-        return qos
-
-    def _dropped(self, lane: Lane, waiting: int, size: int, qos: int) -> None:
-        """A lane had so many deliveries and bytes before it dropped one, unless that was the arrival."""
-        if lane.length < waiting:
-            self._count(qos, size - lane.bytes, -1)
-            self.note_left(lane)
+    def _dropped(self, lane: Lane, victim: Publish) -> None:
+        """A lane has dropped one of its deliveries."""
+        self._count(victim.qos, victim.size, -1)
+        self.note_left(lane)
 
     def _turn(self) -> Lane:
         if self.turn is None:

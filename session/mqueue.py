@@ -205,39 +205,33 @@ class MQueue:
         """FC-16: whether the publisher of a new delivery is paced if the queue overflows."""
         return True
 
-    def drop_for(self, arrival: Publish, limits: Limits) -> int:
-        """Drop what FC-5's policy drops for `arrival`, or not let it join; returns the QoS of what is dropped."""
-        if self.tail is None or not drops_head(self, arrival, limits):
-            return self.victim(arrival, limits).qos
-        return self.drop_head()
-
     def victim(self, arrival: Publish, limits: Limits) -> Publish:
-        """Remove and return what FC-5's policy drops for `arrival`; this may be the arrival itself."""
+        """Remove and return what FC-5's policy drops for `arrival`, as `drop_head`; this may be the arrival itself."""
         if drops_head(self, arrival, limits):
-            return self.pop()
+            return self.drop_head()
         if limits.mqueue_overflow != DROP_OLDEST_QOS0 or not self.waiting_qos0 or never_fits(arrival, limits):
             return arrival
         return self._pop_oldest_qos0()
 
-    def drop_head(self) -> int:
-        """Remove the head, in memory or not, and return its QoS. Raises IndexError if there is none."""
+    def drop_head(self) -> Publish:
+        """Remove and return the head; of one on disk only, what is known of it. Raises IndexError if there is none."""
         tail = self.tail
         if tail is None or len(self.deliveries) > 0:
-            return self.pop().qos
+            return self.pop()
         return self._drop_from(tail, newest=False)
 
-    def _drop_from(self, tail: Tail, newest: bool) -> int:
-        """Drop the first delivery that is on disk only, or the newest one; returns its QoS."""
-        qos, size, number = tail.drop_newest() if newest else tail.drop()
-        self._count(qos, size, -1)
+    def _drop_from(self, tail: Tail, newest: bool) -> Publish:
+        """Drop the first delivery that is on disk only, or the newest one; returns what is known of it."""
+        publish, number = tail.drop_newest() if newest else tail.drop()
+        self._count(publish.qos, publish.size, -1)
         if self.slots is not None:
             self.slots.leave_disk(number)
         self._end_tail(tail)
-        return qos
+        return publish
 
-    def drop_aged(self, before: int) -> list[int]:
-        """FC-36: drop what waits since before this time, from the head on; returns the QoS of each."""
-        dropped: list[int] = []
+    def drop_aged(self, before: int) -> list[Publish]:
+        """FC-36: drop what waits since before this time, from the head on; returns each as `drop_head`."""
+        dropped: list[Publish] = []
         while self.length:
             tail = self.tail
             in_memory = tail is None or len(self.deliveries) > 0

@@ -76,7 +76,7 @@ class Outbound(Consumer):
         deliveries = mailbox.deliveries
         if len(deliveries) >= MOST_WAITING:
             self.sender.counters.count_offered(publish.qos)
-            self.sender.counters.count_drop("queue_full", publish.qos)
+            self.sender.counters.count_drop("queue_full", publish)
             return
         if self.journal is not None and publish.qos:
             publish = self.journal.add(publish)
@@ -157,7 +157,7 @@ class Outbound(Consumer):
         for publish in self.mailbox.take_all():
             counters.count_offered(publish.qos)
             if publish.qos == 0 and not self.sender.limits.mqueue_store_qos0:
-                counters.count_drop("offline_qos0", 0)
+                counters.count_drop("offline_qos0", publish)
             else:
                 self.begin_backlog().add(publish, self.journal, now)
             if publish.holder is not None:
@@ -290,7 +290,7 @@ class Outbound(Consumer):
         self._end_pacing(now)
         for publish in self.mailbox.take_all():
             counters.count_offered(publish.qos)
-            counters.count_drop("session_ended", publish.qos)
+            counters.count_drop("session_ended", publish)
             if publish.holder is not None:
                 release(publish)  # FC-24
         if self.backlog is not None:

@@ -4,6 +4,7 @@ from typing import Final
 
 from protocol.publish import Publish
 from session.counters import Counters
+from session.flows import EVENT
 from session.host import Host
 from session.limits import Limits
 from session.mqueue import MQueue
@@ -39,9 +40,9 @@ def drop_expired(
             return False
         head = mqueue.head()
         if has_expired(head, now):
-            counters.count_drop("expired", mqueue.pop().qos)
+            counters.count_drop("expired", mqueue.pop())
         elif has_aged(head, now, limits):
-            counters.count_drop("aged", mqueue.pop().qos)
+            counters.count_drop("aged", mqueue.pop())
         else:
             return False
     return True
@@ -52,7 +53,7 @@ def drop_arrival(
 ) -> None:
     """Drop `arrival`: the queue overflows although its publishers are paced (FC-16)."""
     begin_episode(mqueue, arrival, limits, host, event, group)
-    counters.count_drop("queue_full", arrival.qos)
+    counters.count_drop("queue_full", arrival)
 
 
 def begin_episode(mqueue: MQueue, arrival: Publish, limits: Limits, host: Host, event: str, group: str = "") -> None:
@@ -86,7 +87,8 @@ def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to th
     while not drop_expired(mqueue, arrival, limits, counters, now, times):  # FC-5: expired deliveries first
         begin_episode(mqueue, arrival, limits, host, event, group)
         waiting = mqueue.length
-        counters.count_drop("queue_full", mqueue.drop_for(arrival, limits))
+        victim = arrival if arrival.flow == EVENT else mqueue.victim(arrival, limits)  # FC-35: it displaces nothing
+        counters.count_drop("queue_full", victim)
         if mqueue.length == waiting:  # the arrival is dropped
             return False
     return True

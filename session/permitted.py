@@ -19,7 +19,7 @@ def check_waiting(outbound: Outbound, permits: Callable[[Publish], bool]) -> Non
             mailbox.add(publish)
             continue
         sender.counters.count_offered(publish.qos)
-        sender.counters.count_drop("not_permitted", publish.qos)
+        sender.counters.count_drop("not_permitted", publish)
         if publish.holder is not None:
             release(publish)  # FC-24
     mqueue = outbound.mqueue

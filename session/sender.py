@@ -106,10 +106,10 @@ class Sender:
         counters = self.counters
         packet_id = 0
         if publish.expires_at and now >= publish.expires_at:
-            counters.count_drop("expired", publish.qos)  # [MQTT-3.3.2-5]
+            counters.count_drop("expired", publish)  # [MQTT-3.3.2-5]
             return 0
         if self.outbox.maximum_packet_size and self.outbox.too_large(publish):
-            counters.count_drop("too_large", publish.qos)  # [MQTT-3.1.2-24]
+            counters.count_drop("too_large", publish)  # [MQTT-3.1.2-24]
             return 0
         if publish.qos == 0:
             self.outbox.add_publish(publish, 0, now)
@@ -334,10 +334,18 @@ class Sender:
         self.host = NoHost()
         if self.sources:
             self.counters.begin_uncommon().shared_returned += _give_back(self.sources, self.window, now)
-            self.sources = None
+        if self.counters.drop_log is not None:
+            self._tell_unacknowledged()
+        self.sources = None
         self.window.clear(now)
         if self.throttle is not None:
             self.throttle.end(now)
+
+    def _tell_unacknowledged(self) -> None:
+        """FC-35: tell of what the client has not acknowledged, and no group has taken back."""
+        for packet_id, inflight in self.window.entries.items():
+            if inflight.phase != WAIT_PUBCOMP and not (self.sources and packet_id in self.sources):
+                self.counters.tell_lost("unacknowledged", inflight.publish)
 
     def end_interval(self, done: Counters, now: int, interval_end: int) -> None:
         """Fill the gauges and times of the interval that ends into its counters.
@@ -359,11 +367,15 @@ class Sender:
 def _give_back(sources: dict[int, Source], window: Window, now: int) -> int:
     """Return unacknowledged QoS 1 to its sources; QoS 2 must not be sent to another session [MQTT-4.8.2-5].
 
-    Returns how many deliveries they have taken back.
+    Returns how many deliveries they have taken back; of others `sources` says nothing any more.
     """
     returned: dict[Source, list[Publish]] = {}
     for packet_id, inflight in window.entries.items():
         source = sources.get(packet_id)
         if source is not None and inflight.publish.qos == 1:
             returned.setdefault(source, []).append(inflight.publish)
-    return sum([len(deliveries) for source, deliveries in returned.items() if source.take_back(deliveries, now)])
+    taken = {source for source, deliveries in returned.items() if source.take_back(deliveries, now)}
+    for packet_id, inflight in window.entries.items():
+        if inflight.publish.qos != 1 or sources.get(packet_id) not in taken:
+            sources.pop(packet_id, None)
+    return sum([len(returned[source]) for source in taken])

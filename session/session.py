@@ -225,6 +225,7 @@ class Session:
         counters = sender.counters
         following = sender.counters = Counters(interval_end or now)
         following.away = counters.away
+        following.drop_log = counters.drop_log
         counters.end_interval(following, sender.window, outbound.mqueue, outbound.mailbox.waiting())
         sender.end_interval(counters, now, following.interval_start)
         uncommon = counters.begin_uncommon()

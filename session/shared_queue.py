@@ -170,8 +170,8 @@ class SharedQueue(Source):
         mqueue = self.mqueue
         if mqueue is not None and self.limits.max_mqueue_age:
             dropped = mqueue.drop_aged(now - self.limits.max_mqueue_age)
-            for qos in dropped:
-                self.counters.count_drop("aged", qos)
+            for publish in dropped:
+                self.counters.count_drop("aged", publish)
             if dropped:
                 self._note_drained(mqueue, now)
 
@@ -203,7 +203,7 @@ class SharedQueue(Source):
         if mqueue is None:
             mqueue = self.mqueue = new_mqueue(limits)
         if publish.qos == 0 and not limits.mqueue_store_qos0 and not self._anybody_online():
-            self.counters.count_drop("offline_qos0", 0)  # FC-7
+            self.counters.count_drop("offline_qos0", publish)  # FC-7
             return
         self._give_until_fits(mqueue, publish, now)
         if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._give_to_busy(publish, now):

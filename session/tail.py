@@ -51,12 +51,15 @@ class Tail:
         """
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def drop(self) -> tuple[int, int, int]:
-        """Drop the first one; returns its QoS, payload bytes and number. Raises IndexError if there is none."""
+    def drop(self) -> tuple[Publish, int]:
+        """Drop the first one; returns what is known of it, as `dropped`, and its number.
+
+        Raises IndexError if there is none.
+        """
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def drop_newest(self) -> tuple[int, int, int]:
-        """Drop the last one; returns its QoS, payload bytes and number. Raises IndexError if there is none."""
+    def drop_newest(self) -> tuple[Publish, int]:
+        """Drop the last one, as `drop`."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def is_blocking(self) -> bool:
@@ -74,3 +77,11 @@ class Tail:
     def read_at_start(self) -> None:
         """Read all of them back, while the event loop waits, unless memory is bounded."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+
+def dropped(qos: int, size: int, place: object | None) -> Publish:
+    """What is known of a delivery that is dropped unread; `place`: what can read it (FC-35), None = nobody asks."""
+    publish = Publish(b"", b"", qos)
+    publish.size = size
+    publish.holder = place
+    return publish

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 import config
 from config.address_settings import AddressSettings
+from config.drop_events import DropEvents
 from config.persistence import Persistence
 from config.quota import Quota
 from config.session import Priority, Session, SlowConsumer
@@ -22,12 +23,13 @@ DOCUMENT = ROOT / "session" / "FLOW-CONTROL.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
 CODE = ("session", "broker", "protocol", "config")
-RULES = [*range(1, 17), *range(20, 35), *range(36, 40)]
+RULES = [*range(1, 17), *range(20, 40)]
 KEYS: list[tuple[type[BaseModel], str]] = [
     (Session, ""),
     (SlowConsumer, "slow_consumer."),
     (Priority, ""),
     (AddressSettings, ""),
+    (DropEvents, ""),
     (Persistence, ""),
     (Quota, ""),
 ]

@@ -165,7 +165,7 @@ class Addresses:
 
     def _drop(self, session: Session, publish: Publish, address: Address, now: int) -> None:
         """Discard a PUBLISH, and acknowledge it as usual."""
-        session.inbound.discard()
+        session.inbound.discard(publish)
         address.dropped += 1
         self.dropped_total += 1
         session.inbound.answer(publish, True, now)
@@ -204,7 +204,7 @@ class Addresses:
         if address is not None:
             address.refused += 1
         if not expected or publish.qos == 0:
-            session.inbound.discard()
+            session.inbound.discard(publish)
             return
         session.inbound.count_refused()
         queue = address is None or publish.topic in self._messages.router.addresses.blocked

@@ -120,6 +120,7 @@ def check(file: Annotated[Path, typer.Argument(help="YAML file to check.")]) -> 
         wrong, left_out = access_files(loaded)
         problems = [*unusable_tls(loaded), *out_of_date, *replaced, *wrong]
         warnings = [*soon, *alone, *left_out, *journal(loaded), *filter(None, [config.too_low(loaded.config)])]
+        warnings += config.dead_letter_warnings(loaded.config)
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:

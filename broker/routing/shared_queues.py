@@ -9,6 +9,7 @@ from broker.storage.kept_group import KeptGroup
 from protocol.errors import MalformedPacket
 from protocol.publish import Publish
 from protocol.topics import parse_share
+from session.drops import DropLog
 from session.host import Host, NoHost
 from session.limits import Limits
 from session.overflow import looks_every
@@ -28,6 +29,8 @@ class SharedQueues:
         self.limits = Limits() if limits is None else limits
         self.dropped = 0
         """Deliveries dropped because a queue was full, for groups that no longer exist."""
+        self.new_drop_log: Callable[[str], DropLog | None] | None = None
+        """FC-35: who is told of the drops of a group, by its name; None = nobody."""
         self._host = NoHost() if host is None else host
         self._journal = journal
         self._kept: dict[str, KeptGroup] = {}
@@ -38,6 +41,8 @@ class SharedQueues:
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = SharedQueue(name, self.limits, self._host)
+            if self.new_drop_log is not None:
+                queue.counters.drop_log = self.new_drop_log(name)
         return queue
 
     def keep(self, name: str) -> None:

@@ -138,6 +138,7 @@ class Server:
         if self.broker.authenticators is not None:
             self.broker.authenticators.close()
         connections = await self._close()
+        await self.broker.drop_events.finish()
         if admin is not None:  # last, so that /ready says why
             admin.stop()
         if exporter is not None:

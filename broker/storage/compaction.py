@@ -70,6 +70,8 @@ class Compaction:
         commits = journal.commits
         if len(journal.frames) < 2 or commits.stuck or commits.failed is not None:
             return False
+        if next(iter(journal.frames.values())).unread:
+            return False  # FC-35
         if len(journal.frames) > MANY:
             return True
         size = sum(each.size for each in journal.frames.values())
@@ -107,7 +109,7 @@ class Compaction:
                 if count % SLICE == SLICE - 1:
                     await asyncio.sleep(0)
         await journal.commits.reach()
-        if journal.commits.failed is None:
+        if journal.commits.failed is None and not any(each.unread for each in oldest):  # FC-35: dropped meanwhile
             await self._storage.remove(oldest[-1].number)
             for each in oldest:
                 del journal.frames[each.number]
@@ -119,6 +121,8 @@ class Compaction:
         size = 0
         for each in self._journal.frames.values():
             if each.number > self._journal.commits.committed or (found and size + each.size > BATCH):
+                break
+            if each.unread:
                 break
             found.append(each)
             size += each.size

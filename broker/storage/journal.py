@@ -33,6 +33,8 @@ class Journal:
         self.memory = Memory(memory)
         self.lanes = LaneRule()
         """In which lanes of their queues deliveries wait; to be set before anything is read."""
+        self.tells_drops = False
+        """FC-35: whether what is dropped on disk will be read."""
         commits.before_commit = self._finish_frame
         self.frames: dict[int, Frame] = {}
         self.queues: dict[int, QueueJournal] = {}

@@ -14,11 +14,11 @@ from broker.storage.index import Entry, Index
 from broker.storage.journal import Journal
 from broker.storage.kept_state import KeptState
 from broker.storage.message import OVERHEAD, Message
+from broker.storage.reading_back import Unread, delivery_of
 from broker.storage.records import DamagedError
-from broker.storage.saved import to_publish
 from protocol.publish import Publish
 from session.holder import Holder
-from session.tail import Tail
+from session.tail import Tail, dropped
 
 READ_DELIVERIES: Final = 200
 READ_BYTES: Final = 256 * 1024
@@ -150,19 +150,7 @@ class KeptQueue(KeptState):
 
         When it is in a place in memory, the caller calls `release_address`.
         """
-        saved = message_record.read(body)
-        for target in saved.targets:
-            if target.session == self.number and target.delivery == entry.delivery:
-                break
-        else:
-            raise DamagedError(f"the message at byte {entry.offset} of frame {entry.frame} is not for {self.number}")
-        publish = to_publish(saved)
-        publish.received_at = entry.received_at
-        self.journal.restore_expiry(publish, saved.expires_at, entry.frame, entry.offset, entry.received_at)
-        publish.flow = target.flow
-        publish = publish.at(target.qos, target.retain)
-        if target.identifiers:
-            publish = publish.identified(target.identifiers)
+        publish = delivery_of(self.journal, self.number, entry, body)
         entry = self._take(entry, index)
         message = Message(self.journal.frames[entry.frame], entry.offset, self.journal.memory)
         message.written(len(body) + records.HEAD_SIZE)
@@ -327,15 +315,19 @@ class StoredTail(Tail):
             if entry.delivery in topics
         ]
 
-    def drop(self) -> tuple[int, int, int]:
-        """Drop the first one; returns its QoS, payload bytes and number."""
-        entry = self._queue.drop_evicted(self._index.first(), self._index)
-        return entry.qos, entry.size, entry.delivery
+    def drop(self) -> tuple[Publish, int]:
+        """Drop the first one; returns what is known of it, and its number."""
+        return self._drop(self._index.first())
 
-    def drop_newest(self) -> tuple[int, int, int]:
+    def drop_newest(self) -> tuple[Publish, int]:
         """Drop the last one."""
-        entry = self._queue.drop_evicted(self._index.last(), self._index)
-        return entry.qos, entry.size, entry.delivery
+        return self._drop(self._index.last())
+
+    def _drop(self, entry: Entry) -> tuple[Publish, int]:
+        kept = self._queue
+        entry = kept.drop_evicted(entry, self._index)
+        unread = Unread(kept.journal, kept.number, entry) if kept.journal.tells_drops else None
+        return dropped(entry.qos, entry.size, unread), entry.delivery
 
     def is_blocking(self) -> bool:
         """Whether PUBLISHes wait for room in the address of one of them (FC-25)."""

@@ -38,6 +38,8 @@ class Frame:
         """Those of these that are retained, by their position in the frame."""
         self.evicted = 0
         """Deliveries of its messages that are on disk only."""
+        self.unread = 0
+        """Those of them that were dropped, and are still to be read (FC-35): until then the frame stays."""
         self.queues = _NO_QUEUES
         """Numbers of the sessions and groups whose state begins in this frame."""
 

@@ -42,7 +42,7 @@ def fill(counters: Counters, now: int) -> None:
         counters.received_bytes += 7
         counters.count_offered(qos)
         counters.count_sent(publish, now)
-        counters.count_drop("queue_full", qos)
+        counters.count_drop("queue_full", publish)
         Mailbox().sample(counters)
         if qos:
             counters.count_acknowledged(qos, now - 5000, now)

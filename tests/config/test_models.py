@@ -28,6 +28,7 @@ from config import (
     Token,
 )
 from config.access import FailedLogins
+from config.drop_events import DropEvents
 from config.models import ProxyProtocol, WebSocket
 from config.persistence import Persistence
 from config.tokens import Jwt
@@ -123,6 +124,11 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Config, "addresses", [None, 5, {}, "a/#", [5], [{}], [{"match": "a"}], [{"max_size_bytes": 1}]]),
     (Config, "memory_watermark", [-1, 1.5, "10 M", None, True]),
     (Config, "quotas", [None, 5, {}, [5], [{"surprise": 1}]]),
+    (Config, "drop_events", [5, [], "dropped", {"surprise": 1}]),
+    (DropEvents, "topic", ["", "a\0b", 5, None, "a/+", "a/#", "a/{user}", "a/{", "{topic}", "a{reason}/b"]),
+    (DropEvents, "topic", ["$share/g/a", "x" * 65_536]),
+    (DropEvents, "payload", ["all", None, 1]),
+    (DropEvents, "max_rate", [-2, 1.5, "x", "10/m", "/s", 1_000_001, None, True]),
     (Config, "persistence", [None, 5, []]),
     (Config, "admin", [None, 5, []]),
     (Config, "metrics", [None, 5, []]),
@@ -306,7 +312,7 @@ def test_no_key_is_left_out_of_the_rejections() -> None:
     """REFUSED has values for every key of every model."""
     tested = {(model, key) for model, key, _ in REFUSED}
     models: list[type[BaseModel]] = [Config, Listener, Tls, WebSocket, Mqtt, Authentication, FailedLogins]
-    models += [ScramUser, Rule, Token, Jwt, ProxyProtocol, Quota]
+    models += [ScramUser, Rule, Token, Jwt, ProxyProtocol, Quota, DropEvents]
     models += [Authorization, Session, SlowConsumer, Priority, AddressSettings, Persistence, Admin, Metrics]
     assert tested == {(model, key) for model in models for key in model.model_fields}
 

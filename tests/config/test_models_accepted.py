@@ -49,6 +49,9 @@ pytestmark = pytest.mark.once
             ("mqtt", "redirect_to", value, value)
             for value in ("a", "a.example:1 [::1]:65535 b", "mqtts://a:8883", "wss://a/mqtt", "10.0.0.1")
         ),
+        *(("drop_events", "max_rate", value, 10) for value in (10, "10", "10/s", " 10/s ")),
+        *(("drop_events", "max_rate", value, 0) for value in ("infinity", -1, "-1")),
+        *(("drop_events", "topic", value, value) for value in ("d", "$x/{reason}{client_id}", "d/{topic}", "d//ä")),
         ("metrics", "interval", "100ms", 0.1),
         ("metrics", "directory", "metrics", Path("metrics")),
     ],

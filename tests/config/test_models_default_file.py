@@ -9,7 +9,19 @@ import yaml
 from pydantic import BaseModel
 
 import config
-from config import AddressSettings, Config, Listener, Priority, Quota, Rule, ScramUser, Session, SlowConsumer, Tls
+from config import (
+    AddressSettings,
+    Config,
+    DropEvents,
+    Listener,
+    Priority,
+    Quota,
+    Rule,
+    ScramUser,
+    Session,
+    SlowConsumer,
+    Tls,
+)
 from config.http import Http
 from config.models import ProxyProtocol, WebSocket
 from config.plugins import Plugin
@@ -80,6 +92,7 @@ def test_every_key_is_documented(path: tuple[str, ...]) -> None:
         ("session", Priority),
         ("addresses", AddressSettings),
         ("quotas", Quota),
+        ("drop_events", DropEvents),
     ],
 )
 def test_keys_in_lists_are_documented(section: str, model: type[BaseModel]) -> None:
@@ -140,6 +153,7 @@ def test_examples_can_be_loaded() -> None:
         ("addresses", AddressSettings, "page_limit_bytes", "FC-26"),
         ("addresses", AddressSettings, "page_full_policy", "FC-26"),
         *[("quotas", Quota, key, "FC-31") for key in Quota.model_fields],
+        *[("drop_events", DropEvents, key, "FC-35") for key in DropEvents.model_fields],
     ],
 )
 def test_flow_control_names_its_rule(section: str, model: type[BaseModel], key: str, rule: str) -> None:

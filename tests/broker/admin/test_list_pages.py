@@ -14,6 +14,7 @@ from broker.admin.sessions import SessionListing
 from broker.clients import Client
 from broker.runtime.clock import monotonic_us
 from broker.telemetry import slices
+from protocol.publish import Publish
 from tests.support.broker.exporting import until
 from tests.support.broker.local import LocalBroker
 from tests.support.session.messages import message
@@ -251,7 +252,7 @@ def test_who_has_ended_takes_nobodys_place(bench: Bench, monkeypatch: pytest.Mon
     """A session that has ended takes no place in the list from one that is present."""
     monkeypatch.setattr(slices, "SLICE_US", 0)
     monkeypatch.setattr(list_pages, "STEP", 1)
-    bench.client("there").session.outbound.sender.counters.count_drop("too_large", 1)
+    bench.client("there").session.outbound.sender.counters.count_drop("too_large", Publish(b"t", b"", 1))
     ended = bench.client("ended", waiting=5)
 
     async def ask() -> ListPage:
