@@ -86,6 +86,8 @@ def _who(client: Client) -> Who:
 class Broker:
     """One broker without sockets. A part gets only what it uses; the server and recovery get the whole broker."""
 
+    _guard: RetainedGuard | None = None
+
     def __init__(self, config: Config, now: int, gate: bool = True, journal: Journal | None = None) -> None:
         """`journal`: None = nothing survives the process (FC-27)."""
         self.settings = settings = Settings(config, gate)
@@ -115,8 +117,7 @@ class Broker:
             journal,
             authorizer,
         )
-        self.drop_events = DropEvents(messages, self.wheel, journal, settings.max_topic_levels)
-        self._use_drop_events(config)
+        self.drop_events = self._new_drop_events(config)
         self.connections = Connections()
         commits = journal.commits if journal is not None else None
         self._admission = admission = Admission(settings, capabilities, topic_rules, self.clients)
@@ -141,7 +142,6 @@ class Broker:
             commits,
         )
         """The argument of each new `Connection`."""
-        self._guard: RetainedGuard | None = None
         self.guard_retained()
         self.watched = self._open_files(config)
         """Files that the server has to watch."""
@@ -187,9 +187,14 @@ class Broker:
                 jobs.append(partial(plugin.run, self.renew_permissions))
         return jobs
 
-    def _use_drop_events(self, config: Config) -> None:
-        """FC-35: tell of the drops of sessions and groups that begin from now on, or do not."""
-        events, shared = self.drop_events, self.router.shared
+    def _new_drop_events(self, config: Config) -> DropEvents:
+        events = DropEvents(self.messages, self.wheel, self.journal, self.settings.max_topic_levels)
+        self._use_drop_events(events, config)
+        return events
+
+    def _use_drop_events(self, events: DropEvents, config: Config) -> None:
+        """FC-35: tell of the drops of groups, and of sessions that begin from now on, or do not."""
+        shared = self.router.shared
         events.use(config.drop_events)
         self.sessions.new_drop_log = events.of_client if config.drop_events is not None else None
         shared.new_drop_log = events.of_group if config.drop_events is not None else None
@@ -230,7 +235,7 @@ class Broker:
         else:
             self.quotas.narrow(self.quotas.watermark.reached)
         if config.drop_events != before.drop_events:
-            self._use_drop_events(config)
+            self._use_drop_events(self.drop_events, config)
             await self.clients.visit(self._renew_drop_log)
         changed = _changed_users(before, config)
         if changed:

@@ -335,17 +335,11 @@ class Sender:
         if self.sources:
             self.counters.begin_uncommon().shared_returned += _give_back(self.sources, self.window, now)
         if self.counters.drop_log is not None:
-            self._tell_unacknowledged()
+            _tell_unacknowledged(self.counters, self.window, self.sources)
         self.sources = None
         self.window.clear(now)
         if self.throttle is not None:
             self.throttle.end(now)
-
-    def _tell_unacknowledged(self) -> None:
-        """FC-35: tell of what the client has not acknowledged, and no group has taken back."""
-        for packet_id, inflight in self.window.entries.items():
-            if inflight.phase != WAIT_PUBCOMP and not (self.sources and packet_id in self.sources):
-                self.counters.tell_lost("unacknowledged", inflight.publish)
 
     def end_interval(self, done: Counters, now: int, interval_end: int) -> None:
         """Fill the gauges and times of the interval that ends into its counters.
@@ -379,3 +373,10 @@ def _give_back(sources: dict[int, Source], window: Window, now: int) -> int:
         if inflight.publish.qos != 1 or sources.get(packet_id) not in taken:
             sources.pop(packet_id, None)
     return sum([len(returned[source]) for source in taken])
+
+
+def _tell_unacknowledged(counters: Counters, window: Window, taken_back: dict[int, Source] | None) -> None:
+    """FC-35: tell of what the client has not acknowledged, and no group has taken back."""
+    for packet_id, inflight in window.entries.items():
+        if inflight.phase != WAIT_PUBCOMP and not (taken_back and packet_id in taken_back):
+            counters.tell_lost("unacknowledged", inflight.publish)

@@ -49,6 +49,9 @@ ABORT_TIMEOUT: Final = 1.0
 METRICS_TIMEOUT: Final = 5.0
 """Seconds for writing the last metrics when the server stops."""
 
+DROPS_TIMEOUT: Final = 5.0
+"""Seconds for the last drop events when the server stops (FC-35)."""
+
 EXHAUSTED_PAUSE: Final = 60 * SECOND
 """Microseconds between two reports that file descriptors or memory are exhausted."""
 
@@ -138,7 +141,8 @@ class Server:
         if self.broker.authenticators is not None:
             self.broker.authenticators.close()
         connections = await self._close()
-        await self.broker.drop_events.finish()
+        with suppress(TimeoutError):  # a disk that is too slow
+            await asyncio.wait_for(self.broker.drop_events.finish(), DROPS_TIMEOUT)
         if admin is not None:  # last, so that /ready says why
             admin.stop()
         if exporter is not None:

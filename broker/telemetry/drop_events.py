@@ -237,10 +237,8 @@ class DropEvents(Timer):
         """The broker stops: tell all at once."""
         while self._put_off:
             self._tell_next()
-        while self._told or self._unread or self._reading is not None:
-            await asyncio.sleep(0)
-            if self._reading is not None:
-                await self._reading
+        while self._told or self._reading is not None:
+            await (asyncio.sleep(0) if self._reading is None else asyncio.shield(self._reading))
 
 
 def _unread(told: Told) -> Unread:

@@ -1,0 +1,104 @@
+"""FC-35: what is dropped on disk is told like all else."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.storage import compaction as compaction_of
+from broker.storage.compaction import Compaction
+from protocol.connect import Connect
+from protocol.publish import Publish
+from tests.support.broker.dropping import (
+    EACH,
+    LIMITED,
+    SHORT,
+    TOPICS,
+    Reader,
+    accounted,
+    anew,
+    lose,
+    pass_time,
+    publish,
+    published,
+    said,
+    settle,
+)
+from tests.support.broker.stored import KEPT, broker_on, connected, on_disk
+
+MANY = 60
+BIG = bytes(2_000)
+
+
+@pytest.mark.parametrize("topic_filter", ["t/+", "$share/g/t/+"])
+@pytest.mark.parametrize("how", ["overflow", "newest", "end"])
+def test_what_is_dropped_on_disk_is_told_with_its_topic(tmp_path: Path, topic_filter: str, how: str) -> None:
+    """FC-35, FC-30: what nobody has in memory is read back, so the event says what was lost, even if it was a copy."""
+    sections: dict[str, Any] = {
+        "drop_events": {"payload": "copy", "max_rate": "infinity"},
+        "session": {"max_mqueue_len": MANY // 2 if how != "end" else 0},
+    }
+    if how == "newest":
+        sections["session"] |= {"mqueue_overflow": "drop_newest", "mqueue_priorities": [{"match": "t/1", "weight": 2}]}
+    with broker_on(tmp_path, 1, **sections) as (local, storage):
+        reader = Reader(local)
+        connected(local, storage, "loser", topic_filter).drop()
+        publish(local, *[Publish(b"t/%d" % number, b"%d" % number + BIG, 1) for number in range(MANY)])
+        on_disk(local, storage)
+        if how == "end":
+            anew(local, "loser")
+        settle(local, storage)
+        events = reader.events()
+        assert len(events) == (MANY if how == "end" else MANY // 2)
+        numbers = {int(event.payload.removesuffix(BIG)) for event in events}
+        assert len(numbers) == len(events)
+        assert {said(event)["sluice-topic"] for event in events} == {f"t/{number}" for number in numbers}
+        assert not any(frame.unread for frame in storage.journal.frames.values())
+
+
+def test_the_journal_keeps_what_is_still_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-35: compaction leaves a frame alone that has a drop which is not told yet."""
+    monkeypatch.setattr(compaction_of, "SMALL", 0)
+    names = ("one", "two", "three", "four")
+    sections = {**LIMITED, "session": {"max_mqueue_len": 0}}
+    with broker_on(tmp_path, 1, **sections) as (local, storage):
+        for name in names:
+            connected(local, storage, name, "t").drop()
+        for number in range(MANY):
+            publish(local, Publish(b"t", b"%d" % number + BIG, 1))
+            on_disk(local, storage)
+    with broker_on(tmp_path, 1, **sections) as (local, storage):
+        reader = Reader(local)
+        for name in names:
+            anew(local, name)
+        pinned = {number for number, frame in storage.journal.frames.items() if frame.unread}
+        compaction = Compaction(storage)
+        on_disk(local, storage)
+        while pinned and compaction.needed():
+            local.complete(compaction.remove_oldest())
+        assert pinned
+        assert pinned <= set(storage.journal.frames)
+        pass_time(local, 2)
+        settle(local, storage)
+        assert accounted(reader.told()) == dict.fromkeys(names, MANY)
+        while compaction.needed():
+            local.complete(compaction.remove_oldest())
+        assert not pinned & set(storage.journal.frames)
+        assert not any(frame.unread for frame in storage.journal.frames.values())
+
+
+def test_events_are_known_as_such_after_a_restart(tmp_path: Path) -> None:
+    """FC-35: what was an event is none of which there are events, also when it has been on disk only."""
+    with broker_on(tmp_path, **EACH, **SHORT) as (local, storage):
+        connected(local, storage, "reader", TOPICS).drop()
+        connected(local, storage, "other", TOPICS).drop()
+        lose(local, "loser", 1)
+        on_disk(local, storage)
+    with broker_on(tmp_path, **EACH, **SHORT) as (local, storage):
+        anew(local, "other")
+        settle(local, storage)
+        client = local.client()
+        client.send(Connect("reader", False, 0, properties=KEPT, version=5))
+        settle(local, storage)
+        assert [json.loads(each.payload)["client_id"] for each in published(client.received())] == ["loser"]

@@ -1,0 +1,109 @@
+"""FC-35: what is told is bounded, nothing is untold, and no drop of an event is told."""
+
+import json
+
+import pytest
+
+from broker.telemetry import drop_events
+from protocol.publish import Publish
+from protocol.subscribe import Subscribe, Subscription
+from session.flows import EVENT
+from tests.support.broker.dropping import (
+    EACH,
+    LIMITED,
+    SHORT,
+    TOPICS,
+    Reader,
+    accounted,
+    anew,
+    join,
+    lose,
+    pass_time,
+    publish,
+    said,
+)
+from tests.support.broker.local import LocalBroker
+
+
+def test_what_exceeds_the_rate_is_summed_up() -> None:
+    """FC-35: past max_rate the next event of each client says how many others there were, so none is untold."""
+    with LocalBroker(**LIMITED, **SHORT) as local:
+        reader = Reader(local)
+        for name, count in (("a", 50), ("b", 20), ("c", 1)):
+            lose(local, name, count)
+        at_once = reader.told()
+        assert len(at_once) < 10
+        pass_time(local)
+        told = at_once + reader.told()
+        assert accounted(told) == {"a": 50, "b": 20, "c": 1}
+        assert all("topic" in each for each in told)
+        assert len(told) <= 13
+        pass_time(local)
+        assert reader.told() == []
+        lose(local, "d", 1)
+        pass_time(local)
+        assert accounted(reader.told()) == {"d": 1}
+
+
+def test_many_clients_are_summed_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-35: sums are bounded by number of clients; those of all others are one, at `%`."""
+    monkeypatch.setattr(drop_events, "MOST_LOSERS", 2)
+    with LocalBroker(**LIMITED, **SHORT) as local:
+        reader = Reader(local)
+        for number in range(20):
+            lose(local, f"c{number}", 3)
+        pass_time(local)
+        events = reader.events()
+        told = [json.loads(event.payload) for event in events]
+        assert sum(accounted(told).values()) == 60
+        assert {event.topic for event in events if "client_id" not in json.loads(event.payload)} == {
+            b"$SYS/broker/dropped/%"
+        }
+        (others,) = [each for each in told if "client_id" not in each]
+        assert others["reason"] == "summed"
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-35: what does not fit into the memory for drops that wait is summed up, whatever the rate."""
+    monkeypatch.setattr(drop_events, "MOST_WAITING", 10 * 1024)
+    with LocalBroker(**EACH, session={"max_mqueue_len": 0}) as local:
+        reader = Reader(local)
+        join(local, "loser", "t").drop()
+        publish(local, *[Publish(b"t", bytes(1_000), 1) for _ in range(50)])
+        anew(local, "loser")
+        pass_time(local)
+        told = reader.told()
+        assert len(told) < 12
+        assert accounted(told) == {"loser": 50}
+
+
+def test_a_sum_beside_dead_letters_has_no_payload() -> None:
+    """FC-35: with copies a sum says itself in user properties."""
+    sections = {"drop_events": {"payload": "copy", "max_rate": 10}}
+    with LocalBroker(**sections, **SHORT) as local:
+        reader = Reader(local)
+        lose(local, "a", 50)
+        pass_time(local)
+        events = reader.events()
+        assert sum(int(said(event).get("sluice-summed-queue_full", 0)) for event in events) + len(events) == 50
+
+
+def test_drops_of_events_make_no_events() -> None:
+    """FC-35: an event that is dropped is counted only, and it takes no place of another delivery."""
+    with LocalBroker(**EACH, session={"max_mqueue_len": 3}) as local:
+        reader = Reader(local)
+        away = join(local, "away", TOPICS)
+        away.send(Subscribe(2, [Subscription("own", 1)]))
+        away.drop()
+        publish(local, Publish(b"own", b"1", 1))
+        lose(local, "loser", 5)
+        assert accounted(reader.told()) == {"loser": 3}
+        client = local.broker.clients.by_id["away"]
+        assert client.session.counters.drops == {"dropped_queue_full_qos1": 1}
+        mqueue = client.session.outbound.mqueue
+        assert mqueue is not None
+        assert [each.flow == EVENT for each in mqueue] == [False, True, True]
+        publish(local, *[Publish(b"own", b"%d" % number, 1) for number in range(2, 5)])
+        assert [told["topic"] for told in reader.told()] == ["own"]
+        anew(local, "away")
+        assert [told["topic"] for told in reader.told()] == ["own"] * 3

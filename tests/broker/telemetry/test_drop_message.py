@@ -1,0 +1,87 @@
+"""FC-35: what an event says, and who can read it."""
+
+from typing import Any
+
+from broker.runtime.clock import monotonic_us
+from protocol import properties as props
+from protocol.publish import Publish
+from tests.support.broker.dropping import EACH, MESSAGE, SHORT, TOPICS, Reader, join, overflow, publish, said
+from tests.support.broker.local import LocalBroker
+
+
+def test_a_reader_of_3_1_1() -> None:
+    """FC-35: MQTT 3.1.1 has no properties, so the payload says it all; the client's name is one level."""
+    with LocalBroker(**EACH, **SHORT) as local:
+        reader = Reader(local, "$SYS/broker/dropped/a%2Fb%23%2B%25", version=4)
+        join(local, "a/b#+%", "t").drop()
+        publish(local, Publish(b"t", MESSAGE, 2, True), Publish(b"t", b"stays", 1))
+        (told,) = reader.told()
+        del told["received"]
+        assert told == {
+            "reason": "queue_full",
+            "client_id": "a/b#+%",
+            "topic": "t",
+            "qos": 2,
+            "retain": False,
+            "size": len(MESSAGE),
+        }
+
+
+def test_a_dead_letter() -> None:
+    """FC-35: a copy has the payload and the properties that say what it is, no expiry, and nothing forged."""
+    copies = {"drop_events": {"topic": "dead/{reason}/{topic}", "payload": "copy", "max_rate": "infinity"}}
+    with LocalBroker(**copies, **SHORT) as local:
+        reader = Reader(local, "dead/queue_full/#")
+        join(local, "loser", "a/b").drop()
+        own = {
+            props.CONTENT_TYPE: "text/plain",
+            props.RESPONSE_TOPIC: "r",
+            props.CORRELATION_DATA: b"c",
+            props.MESSAGE_EXPIRY_INTERVAL: 60,
+            props.USER_PROPERTY: [("own", "1"), ("sluice-reason", "forged"), ("own", "2")],
+        }
+        lost = Publish(b"a/b", MESSAGE, 2, False, own)  # type: ignore[arg-type] # the values are of several types
+        lost.expires_at = monotonic_us() + 60_000_000
+        publish(local, lost, Publish(b"a/b", b"stays", 1))
+        (event,) = reader.events()
+        assert (event.topic, event.payload, event.qos, event.retain) == (b"dead/queue_full/a/b", MESSAGE, 1, False)
+        assert event.properties is not None
+        pairs: Any = event.properties.pop(props.USER_PROPERTY)
+        assert event.properties == {key: own[key] for key in list(own)[:3]}
+        assert pairs[:2] == [("own", "1"), ("own", "2")]
+        told = dict(pairs[2:])
+        assert len(told) == len(pairs) - 2
+        assert told.pop("sluice-received") < told.pop("sluice-expires")
+        assert told == {
+            "sluice-reason": "queue_full",
+            "sluice-client-id": "loser",
+            "sluice-topic": "a/b",
+            "sluice-qos": "2",
+            "sluice-retain": "false",
+            "sluice-size": str(len(MESSAGE)),
+        }
+
+
+def test_rules_say_who_may_read_them() -> None:
+    """FC-35: rules about the topic of the events decide, as about any topic of the broker."""
+    rules = [{"permit": "allow", "topics": [TOPICS], "client_ids": ["reader"]}]
+    sections = {"authorization": {"rules": [*rules, {"permit": "deny", "topics": [TOPICS]}]}}
+    with LocalBroker(**EACH, **SHORT, **sections) as local:
+        reader = Reader(local)
+        other = join(local, "other", "$SYS/#")
+        overflow(local)
+        assert len(reader.events()) == 1
+        assert other.received() == []
+
+
+def test_a_topic_that_is_too_long_or_too_deep() -> None:
+    """FC-35: where the message's topic does not fit into that of the event, `%` stands for it."""
+    events = {"topic": "d/{client_id}/{topic}", "max_rate": "infinity"}
+    with LocalBroker(drop_events=events, mqtt={"max_topic_levels": 4}, **SHORT) as local:
+        reader = Reader(local, "d/#")
+        join(local, "loser", "#").drop()
+        deep, long, last = b"1/2/3", b"x" * 65_535, b"1/2"
+        publish(local, *[Publish(topic, b"", 1) for topic in (deep, long, last, b"y")])
+        came = reader.events()
+        assert [event.topic for event in came] == [b"d/loser/%", b"d/loser/%", b"d/loser/1/2"]
+        assert [said(event)["sluice-topic"] for event in came] == [deep.decode(), long.decode(), last.decode()]
