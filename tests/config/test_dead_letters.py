@@ -76,7 +76,7 @@ def test_not_anybody_may(sections: dict[str, Any]) -> None:
 
 def test_not_all_are_copied() -> None:
     """FC-35: with a rate some messages are counted only; without copies that is what is meant."""
-    closed = {"authorization": {"default": "deny"}}
+    closed: dict[str, Any] = {"authorization": {"default": "deny"}}
     assert warned(drop_events={"max_rate": "10/s"}, **closed) == ["drop_events.max_rate"]
     assert warned(drop_events={"max_rate": "10/s", "payload": "none"}) == []
     assert dead_letter_warnings(Config()) == []

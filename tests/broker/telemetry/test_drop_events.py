@@ -46,8 +46,8 @@ class Scene(NamedTuple):
 
 
 NO_QOS0 = {"session": {"mqueue_store_qos0": False}}
-OLD = {"session": {"max_mqueue_age": 0.000001}}
-FULL = {"addresses": [{"match": "t", "max_size_bytes": 1, "full_policy": "drop"}]}
+OLD: dict[str, Any] = {"session": {"max_mqueue_age": 0.000001}}
+FULL: dict[str, Any] = {"addresses": [{"match": "t", "max_size_bytes": 1, "full_policy": "drop"}]}
 GROUP = ("group", SHARED)
 
 

@@ -1,6 +1,7 @@
 """FC-35: what is told is bounded, nothing is untold, and no drop of an event is told."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sum_beside_dead_letters_has_no_payload() -> None:
     """FC-35: with copies a sum says itself in user properties."""
-    sections = {"drop_events": {"payload": "copy", "max_rate": 10}}
+    sections: dict[str, Any] = {"drop_events": {"payload": "copy", "max_rate": 10}}
     with LocalBroker(**sections, **SHORT) as local:
         reader = Reader(local)
         lose(local, "a", 50)

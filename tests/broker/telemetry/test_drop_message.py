@@ -29,8 +29,8 @@ def test_a_reader_of_3_1_1() -> None:
 
 def test_a_dead_letter() -> None:
     """FC-35: a copy has the payload and the properties that say what it is, no expiry, and nothing forged."""
-    copies = {"drop_events": {"topic": "dead/{reason}/{topic}", "payload": "copy", "max_rate": "infinity"}}
-    with LocalBroker(**copies, **SHORT) as local:
+    own = {"topic": "dead/{reason}/{topic}", "payload": "copy", "max_rate": "infinity"}
+    with LocalBroker(drop_events=own, **SHORT) as local:
         reader = Reader(local, "dead/queue_full/#")
         join(local, "loser", "a/b").drop()
         own = {
@@ -65,7 +65,7 @@ def test_a_dead_letter() -> None:
 def test_rules_say_who_may_read_them() -> None:
     """FC-35: rules about the topic of the events decide, as about any topic of the broker."""
     rules = [{"permit": "allow", "topics": [TOPICS], "client_ids": ["reader"]}]
-    sections = {"authorization": {"rules": [*rules, {"permit": "deny", "topics": [TOPICS]}]}}
+    sections: dict[str, Any] = {"authorization": {"rules": [*rules, {"permit": "deny", "topics": [TOPICS]}]}}
     with LocalBroker(**EACH, **SHORT, **sections) as local:
         reader = Reader(local)
         other = join(local, "other", "$SYS/#")

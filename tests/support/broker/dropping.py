@@ -15,12 +15,12 @@ from protocol.subscribe import Subscribe, Subscription
 from tests.support.broker.local import LocalBroker, LocalClient
 from tests.support.broker.stored import KEPT, all_read, on_disk
 
-EACH = {"drop_events": {"max_rate": "infinity"}}
+EACH: dict[str, Any] = {"drop_events": {"max_rate": "infinity"}}
 TOPICS = "$SYS/broker/dropped/+"
-SHORT = {"session": {"max_mqueue_len": 1}}
+SHORT: dict[str, Any] = {"session": {"max_mqueue_len": 1}}
 MESSAGE = b"a message" * 20
 SHARED = "$share/g/t"
-LIMITED = {"drop_events": {"max_rate": 10}}
+LIMITED: dict[str, Any] = {"drop_events": {"max_rate": 10}}
 
 
 class Reader:
