@@ -99,7 +99,7 @@ TESTED_WITH: Final = {
     "config/admin_rules": "config/test_rules.py",
     "config/errors": "config/test_load.py",
     "config/layers": "config/test_load.py",
-    "config/memory": "broker/cli/test_main.py",
+    "config/machine": "config/test_memory.py",
     "config/emqx/access": "broker/cli/test_importing_emqx.py",
     "config/emqx/acl": "broker/cli/test_importing_emqx_access.py",
     "config/emqx/authorization": "broker/cli/test_importing_emqx_access.py",

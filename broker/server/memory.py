@@ -4,7 +4,6 @@ import asyncio
 import ctypes
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -26,13 +25,18 @@ KEPT: Final = 32 * 1024 * 1024
 """Free bytes at the end of the heap that are kept."""
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
-_STATM: Final = Path("/proc/self/statm")
+_STATM: Final = "/proc/self/statm"
+_ENOUGH: Final = 256
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_bytes() -> int:
     """The resident memory of this process. Raises OSError where the system has no /proc."""
-    return int(_STATM.read_bytes().split()[1]) * _PAGE
+    file = os.open(_STATM, os.O_RDONLY)  # ten times a second: a fifth of what a Path needs
+    try:
+        return int(os.read(file, _ENOUGH).split()[1]) * _PAGE
+    finally:
+        os.close(file)
 
 
 def keep_freed() -> None:

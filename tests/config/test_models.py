@@ -149,6 +149,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Listener, "bind", ["", "x", "host:99999", None, 1883]),
     (Listener, "tls", [True, "cert.pem", {}]),
     (Listener, "websocket", [5, "mqtt", []]),
+    (Listener, "session", [5, "fast", [], {"max_inflght": 1}]),
     (WebSocket, "path", ["", "mqtt", "/a b", "/ä", "/" * 1001, "/a?b", None, 5, [], ["mqtt"], ["/", 5]]),
     (WebSocket, "origins", [None, "https://example.com", [""], [5], ["example.com"], ["https://example.com/"], ["*"]]),
     (WebSocket, "origins", [["https://Example.com"], ["https://a:99999"], ["https://a b"], ["https://ä.example"]]),

@@ -49,7 +49,11 @@ class KilledBroker:
                 "listeners": [{"name": "tcp", "bind": f"127.0.0.1:{self._port}"}],
                 "persistence": {"directory": str(self._folder / "journal")},
                 # A run that is stopped for minutes must not make the broker forget ids (FC-22): that is time, too.
-                "session": {"max_mqueue_len": "infinity", "await_rel_timeout": "infinity"},
+                "session": {
+                    "max_mqueue_len": "infinity",
+                    "max_mqueue_bytes": "infinity",
+                    "await_rel_timeout": "infinity",
+                },
             },
         )
 

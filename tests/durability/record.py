@@ -61,7 +61,7 @@ class Recorder:
             sections={
                 "listeners": [{"name": "tcp", "bind": f"127.0.0.1:{self._port}"}],
                 "persistence": {"directory": str(self.disk / "journal"), "sync": self._sync},
-                "session": {"max_mqueue_len": "infinity"},
+                "session": {"max_mqueue_len": "infinity", "max_mqueue_bytes": "infinity"},
             },
             env=environment(self._library, self.disk, log=str(self._log(self._starts))),
         )

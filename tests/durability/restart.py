@@ -135,7 +135,7 @@ class Restart:
         self._players: dict[str, Player] = {}
         self._probes: list[tuple[Name, str, bool]] = []
         # A machine that is stopped for minutes must not make it forget packet ids (FC-22).
-        session = {"max_mqueue_len": "infinity", "await_rel_timeout": "infinity"}
+        session = {"max_mqueue_len": "infinity", "max_mqueue_bytes": "infinity", "await_rel_timeout": "infinity"}
         sections = {"persistence": {"directory": str(directory)}, "session": session}
         persistence = open_persistence(Config.model_validate(sections))
         assert persistence is not None

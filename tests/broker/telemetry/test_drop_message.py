@@ -29,8 +29,8 @@ def test_a_reader_of_3_1_1() -> None:
 
 def test_a_dead_letter() -> None:
     """FC-35: a copy has the payload and the properties that say what it is, no expiry, and nothing forged."""
-    own = {"topic": "dead/{reason}/{topic}", "payload": "copy", "max_rate": "infinity"}
-    with LocalBroker(drop_events=own, **SHORT) as local:
+    copies = {"topic": "dead/{reason}/{topic}", "payload": "copy", "max_rate": "infinity"}
+    with LocalBroker(drop_events=copies, **SHORT) as local:
         reader = Reader(local, "dead/queue_full/#")
         join(local, "loser", "a/b").drop()
         own = {
