@@ -14,9 +14,9 @@ SCRAM = {"username": "ann", "salt": "A" * 16, "iterations": 4096, "stored_key": 
 USERS: dict[str, Any] = {"authentication": {"scram": [SCRAM]}}
 
 
-def warned(topic: str = "dead/{client_id}", **sections: Any) -> list[str]:
+def warned(**sections: Any) -> list[str]:
     """The keys that are warned of."""
-    events = {"topic": topic, "payload": "copy", "max_rate": "infinity"} | sections.pop("drop_events", {})
+    events = {"topic": "dead/{client_id}", "payload": "copy", "max_rate": "infinity"} | sections.pop("drop_events", {})
     config = Config.model_validate({"drop_events": events, **sections})
     return [each.split(":")[0] for each in dead_letter_warnings(config)]
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from broker.runtime.clock import monotonic_us
 from protocol.connect import Will
 from protocol.publish import Publish
 from session.counters import DROP_REASONS
@@ -202,6 +203,17 @@ def test_a_reload_begins_and_ends_it() -> None:
         reload(local, {**SHORT, **EACH}, SHORT)
         publish(local, Publish(b"t", b"", 1))
         assert reader.told() == []
+
+
+def test_each_interval_of_the_metrics_has_new_counters() -> None:
+    """FC-35: drops are told in the next interval of the metrics too."""
+    with LocalBroker(**EACH, **SHORT) as local:
+        reader = Reader(local)
+        overflow(local)
+        session = local.broker.clients.by_id["loser"].session
+        session.take_counters(monotonic_us())
+        publish(local, Publish(b"t", b"", 1))
+        assert accounted(reader.told()) == {"loser": 2}
 
 
 def test_a_broker_that_stops_tells_the_rest() -> None:

@@ -95,7 +95,7 @@ def test_events_are_known_as_such_after_a_restart(tmp_path: Path) -> None:
         connected(local, storage, "other", TOPICS).drop()
         lose(local, "loser", 1)
         on_disk(local, storage)
-    with broker_on(tmp_path, **EACH, **SHORT) as (local, storage):
+    with broker_on(tmp_path, 1, **EACH, **SHORT) as (local, storage):
         anew(local, "other")
         settle(local, storage)
         client = local.client()
