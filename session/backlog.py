@@ -198,7 +198,8 @@ class Backlog:
         if publish.qos:  # FC-2: it needs a slot, and must not overtake
             if not sender.has_slot():
                 return qos0_gate.WINDOW_FULL
-            closed = qos0_gate.BACKLOG if mqueue is not None and mqueue.waiting_qos12 else qos0_gate.OPEN
+            waits = mqueue is not None and mqueue.waiting_qos1 + mqueue.waiting_qos2 > 0
+            closed = qos0_gate.BACKLOG if waits else qos0_gate.OPEN
         elif sender.limits.gate:
             waits = mqueue is not None and mqueue.length > 0
             closed = qos0_gate.closed_by(sender.congested, not sender.has_slot(), self._mailbox.busy, waits)
@@ -206,7 +207,7 @@ class Backlog:
             return qos0_gate.WINDOW_FULL  # FC-8: the kept window is resent before anything new
         else:
             closed = qos0_gate.BACKLOG if mqueue is not None and mqueue.waiting_qos0 else qos0_gate.OPEN  # FC-9
-        if mqueue is not None and mqueue.slots is not None and mqueue.older(publish) is not None:
+        if mqueue is not None and mqueue.newest is not None and mqueue.newest.older(publish) is not None:
             return closed or qos0_gate.BACKLOG  # FC-37: it takes the place of what waits, and does not overtake it
         return sender.limited_by(publish, now) if closed == qos0_gate.OPEN else closed
 
@@ -229,7 +230,7 @@ class Backlog:
                 return
             if not self._may_join(mqueue, publish, now):
                 return
-        if mqueue.slots is not None and supersede(mqueue, publish, sender.counters):
+        if mqueue.newest is not None and supersede(mqueue, publish, sender.counters):
             return  # FC-37
         if journal is not None and mqueue.tail is None:
             if journal.evicts(mqueue.length, mqueue.bytes):

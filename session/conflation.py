@@ -47,7 +47,7 @@ class Slot:
 
 
 @final
-class Slots:
+class Newest:
     """The slots of one queue, all its lanes together: there are no more than topics that wait."""
 
     def __init__(self, conflation: Conflation) -> None:

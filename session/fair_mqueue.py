@@ -11,10 +11,10 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from protocol.publish import Publish
-from session.conflation import Slots
+from session.conflation import Newest
 from session.flows import FLOW_BITS, UNKNOWN, flow_lane
 from session.journal import QueueJournal
-from session.lanes import Lane, Lanes
+from session.lanes import Lane, Lanes, count_restored
 from session.limits import DROP_OLDEST_QOS0, Limits
 from session.mqueue import NEAR, READ_AHEAD, MQueue
 
@@ -29,9 +29,9 @@ COST: Final = 64
 class FairMQueue(Lanes):
     """One lane for each flow in which something waits."""
 
-    def __init__(self, fairness: int, number: int = 0, slots: Slots | None = None) -> None:
+    def __init__(self, fairness: int, number: int = 0, newest: Newest | None = None) -> None:
         """`fairness`: which lane of a flow decides; `number`: of the weight that it is the lane of (FC-12)."""
-        super().__init__(number, slots)
+        super().__init__(number, newest)
         self._fairness = fairness
         self._by_number: dict[int, Lane] = {}
         self._round: list[Lane] = []
@@ -68,7 +68,7 @@ class FairMQueue(Lanes):
             return lane
         new = self._new
         if new is None or new.number != number:
-            new = self._new = Lane(number, self.slots)
+            new = self._new = Lane(number, self.newest)
         return new
 
     def lanes(self) -> list[Lane]:
@@ -82,7 +82,7 @@ class FairMQueue(Lanes):
             if number >> FLOW_BITS == self.number >> FLOW_BITS:
                 lane = self._lane_of(number)
                 lane.restore(journal, on_read)
-                self.add_lane(lane)
+                count_restored(self, lane)
                 if number == older:
                     self._older = lane
                 self._enter(lane)

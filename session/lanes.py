@@ -5,7 +5,7 @@ from collections.abc import Callable
 from mypy_extensions import i64
 
 from protocol.publish import Publish
-from session.conflation import Slot, Slots
+from session.conflation import Newest, Slot
 from session.journal import QueueJournal
 from session.limits import DROP_ARRIVAL, DROP_NEWEST, DROP_OLDEST_QOS0, Limits
 from session.mqueue import MQueue, never_fits
@@ -14,8 +14,8 @@ from session.mqueue import MQueue, never_fits
 class Lane(MQueue):
     """A queue that is a part of another one."""
 
-    def __init__(self, number: int = 0, slots: Slots | None = None) -> None:
-        super().__init__(number, slots)
+    def __init__(self, number: int = 0, newest: Newest | None = None) -> None:
+        super().__init__(number, newest)
         self.left: i64 = 0
         """How much it may still send in this round: deliveries of a weight, or bytes of a flow."""
 
@@ -39,8 +39,8 @@ class Lane(MQueue):
         if tail is not None and not tail.behind:
             return self._drop_from(tail, newest=True)
         publish = self.deliveries.pop_last() if tail is None else tail.behind.pop()
-        if self.slots is not None:
-            publish = self.slots.leave(publish)
+        if self.newest is not None:
+            publish = self.newest.leave(publish)
         self._left(publish)
         self._first_qos0 = min(self._first_qos0, len(self.deliveries))
         return publish
@@ -49,8 +49,8 @@ class Lane(MQueue):
 class Lanes(Lane):
     """Each delivery waits in one lane. A subclass says in which, which lane is next, and which one drops."""
 
-    def __init__(self, number: int = 0, slots: Slots | None = None) -> None:
-        super().__init__(number, slots)
+    def __init__(self, number: int = 0, newest: Newest | None = None) -> None:
+        super().__init__(number, newest)
         self.turn: Lane | None = None
         """The lane that is next; None = all are empty."""
 
@@ -114,13 +114,6 @@ class Lanes(Lane):
         lane = self.lane(publish)
         if lane.tail is None:
             lane.begin_tail(publish, journal, on_read)
-
-    def add_lane(self, lane: Lane) -> None:
-        """FC-27: count what waits in a lane that has been restored."""
-        self.length += lane.length
-        self.bytes += lane.bytes
-        self.waiting_qos1 += lane.waiting_qos1
-        self.waiting_qos2 += lane.waiting_qos2
 
     def head_size(self) -> int:
         """The payload bytes of the next delivery, in memory or not. Raises IndexError if there is none."""
@@ -205,3 +198,11 @@ class Lanes(Lane):
         if self.turn is None:
             raise IndexError("nothing waits")
         return self.turn
+
+
+def count_restored(queue: Lanes, lane: Lane) -> None:
+    """FC-27: count what waits in a lane that has been restored."""
+    queue.length += lane.length
+    queue.bytes += lane.bytes
+    queue.waiting_qos1 += lane.waiting_qos1
+    queue.waiting_qos2 += lane.waiting_qos2

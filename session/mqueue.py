@@ -3,6 +3,7 @@
 The queues of topics with weights (FC-12) and of flows (FC-33) consist of lanes: session/lanes.py.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Final, cast
@@ -10,7 +11,7 @@ from typing import Final, cast
 from mypy_extensions import i64
 
 from protocol.publish import Publish
-from session.conflation import Slot, Slots
+from session.conflation import Newest, Slot
 from session.fifo import Fifo
 from session.holder import hold, is_blocking, release
 from session.journal import QueueJournal
@@ -28,10 +29,10 @@ NEAR: Final = 32
 class MQueue:
     """First in, first out, bounded by length and bytes. `victim` picks what an overflow drops; the caller counts it."""
 
-    def __init__(self, number: int = 0, slots: Slots | None = None) -> None:
+    def __init__(self, number: int = 0, newest: Newest | None = None) -> None:
         """`number`: of the lane (`flows.lane_number`); 0 = it is the only one."""
         self.number = number
-        self.slots = slots
+        self.newest = newest
         """FC-37: of the topics of which only the newest delivery waits, for all lanes together; None = of none."""
         self.deliveries = Fifo()
         self.tail: Tail | None = None
@@ -52,11 +53,6 @@ class MQueue:
         self._first_qos0 = 0  # no QoS 0 is before this position, so a search starts here
         self._on_read: Callable[[], None] | None = None
 
-    @property
-    def waiting_qos12(self) -> int:
-        """How many QoS 1 and 2 deliveries wait: a new one must not overtake them (FC-2)."""
-        return self.waiting_qos1 + self.waiting_qos2
-
     def __len__(self) -> int:
         return self.length
 
@@ -64,22 +60,22 @@ class MQueue:
         """The deliveries that are in memory, in the order in which they will be sent."""
         tail = self.tail
         places: Iterator[Publish] = iter(self.deliveries) if tail is None else chain(self.deliveries, tail.behind)
-        return places if self.slots is None else map(self.slots.at, places)
+        return places if self.newest is None else map(self.newest.at, places)
 
     def append(self, publish: Publish) -> None:
         """Add at the end. The caller has made room."""
         tail = self.tail
-        slots = self.slots
+        newest = self.newest
         if tail is None:
-            self.deliveries.then.append(publish if slots is None else slots.enter(publish, self.number))
+            self.deliveries.then.append(publish if newest is None else newest.enter(publish, self.number))
         elif tail.append(publish):
             self._count(publish.qos, publish.size, 1)  # no place in memory has it any more
-            if slots is not None:
+            if newest is not None:
                 number = tail.number(publish)
-                slots.enter_on_disk(publish.topic, self.number, number, publish.qos, publish.size, publish.received_at)
+                newest.enter_on_disk(publish.topic, self.number, number, publish.qos, publish.size, publish.received_at)
             return
         else:
-            tail.behind.append(publish if slots is None else slots.enter(publish, self.number))
+            tail.behind.append(publish if newest is None else newest.enter(publish, self.number))
             self._end_tail(tail)  # it may have no delivery yet
         self._joined(publish)
 
@@ -88,7 +84,7 @@ class MQueue:
 
         Returns False if it cannot have that place, which is on disk: then the caller appends it.
         """
-        slots = cast("Slots", self.slots)
+        newest = cast("Newest", self.newest)
         older = slot.publish
         self._count(slot.qos, slot.size, -1)
         if older is not None:
@@ -102,11 +98,11 @@ class MQueue:
             return True
         tail = cast("Tail", self.tail)
         if tail.replace(slot.number, publish):
-            slots.replace_on_disk(slot, publish, tail.number(publish))
+            newest.replace_on_disk(slot, publish, tail.number(publish))
             self._count(publish.qos, publish.size, 1)
             return True
         tail.remove(slot.number)
-        slots.leave_disk(slot.number)
+        newest.leave_disk(slot.number)
         self._end_tail(tail)
         return False
 
@@ -124,9 +120,9 @@ class MQueue:
         tail = self.tail = journal.tail(self._have_read, self.number)
         self.waiting_qos1, self.waiting_qos2, self.bytes = tail.totals()
         self.length = self.waiting_qos1 + self.waiting_qos2
-        if self.slots is not None:
+        if self.newest is not None:
             for topic, number, qos, size, received_at in tail.topics():
-                self.slots.enter_on_disk(topic, self.number, number, qos, size, received_at)
+                self.newest.enter_on_disk(topic, self.number, number, qos, size, received_at)
         self._end_tail(tail)
         tail.read_at_start()
 
@@ -138,7 +134,7 @@ class MQueue:
     def _have_read(self, deliveries: list[Publish]) -> None:
         """FC-30: these have been read back."""
         for publish in deliveries:
-            self.deliveries.append(publish if self.slots is None else self.slots.read_back(publish))
+            self.deliveries.append(publish if self.newest is None else self.newest.read_back(publish))
             hold(publish)
         if self.tail is not None:
             self._end_tail(self.tail)
@@ -162,7 +158,7 @@ class MQueue:
 
     def push_front(self, publish: Publish) -> None:
         """Put back at the head what was taken earlier (FC-13)."""
-        self.deliveries.prepend(publish if self.slots is None else self.slots.enter(publish, self.number))
+        self.deliveries.prepend(publish if self.newest is None else self.newest.enter(publish, self.number))
         self._joined(publish)
         if publish.qos == 0:
             self._first_qos0 = 0
@@ -173,14 +169,14 @@ class MQueue:
         """The next delivery, if `is_ready`. Raises IndexError if there is none."""
         first = self.deliveries.first
         place = first[-1] if first else self.deliveries.head()
-        return place if self.slots is None else self.slots.at(place)
+        return place if self.newest is None else self.newest.at(place)
 
     def pop(self) -> Publish:
         """Remove and return the head. Raises IndexError if there is none."""
         first = self.deliveries.first
         publish = first.pop() if first else self.deliveries.pop_head()
-        if self.slots is not None:
-            publish = self.slots.leave(publish)
+        if self.newest is not None:
+            publish = self.newest.leave(publish)
         self._left(publish)
         if self._first_qos0:
             self._first_qos0 -= 1
@@ -189,17 +185,13 @@ class MQueue:
     def fits(self, publish: Publish, limits: Limits, times: i64 = 1) -> bool:
         """Whether `publish` can join without exceeding so many times a limit (FC-5)."""
         length, size = self.length, self.bytes
-        older = None if self.slots is None else self.slots.older(publish)
+        older = None if self.newest is None else self.newest.older(publish)
         if older is not None:  # FC-37: it takes that one's place
             length -= 1
             size -= older.size
         if limits.max_mqueue_len and length >= limits.max_mqueue_len * times:
             return False
         return not limits.max_mqueue_bytes or size + publish.size <= limits.max_mqueue_bytes * times
-
-    def older(self, publish: Publish) -> Slot | None:
-        """FC-37: the place of the older delivery that `publish` replaces; None = there is none."""
-        return None if self.slots is None else self.slots.older(publish)
 
     def exceeds_share(self, publish: Publish, limits: Limits) -> bool:
         """FC-16: whether the publisher of a new delivery is paced if the queue overflows."""
@@ -224,8 +216,8 @@ class MQueue:
         """Drop the first delivery that is on disk only, or the newest one; returns what is known of it."""
         publish, number = tail.drop_newest() if newest else tail.drop()
         self._count(publish.qos, publish.size, -1)
-        if self.slots is not None:
-            self.slots.leave_disk(number)
+        if self.newest is not None:
+            self.newest.leave_disk(number)
         self._end_tail(tail)
         return publish
 
@@ -244,31 +236,17 @@ class MQueue:
     def _pop_oldest_qos0(self) -> Publish:
         deliveries = self.deliveries
         position = self._first_qos0
-        while position < len(deliveries) and self._delivery(deliveries.at(position)).qos:
+        while position < len(deliveries) and _delivery(deliveries.at(position), self.newest).qos:
             position += 1
         if position == len(deliveries):
-            publish = self._remove_qos0_behind(cast("Tail", self.tail))
+            publish = _remove_qos0(cast("Tail", self.tail).behind, self.newest)
         else:
             publish = deliveries.remove(position)
-        if self.slots is not None:
-            publish = self.slots.leave(publish)
+        if self.newest is not None:
+            publish = self.newest.leave(publish)
         self._first_qos0 = position
         self._left(publish)
         return publish
-
-    def _remove_qos0_behind(self, tail: Tail) -> Publish:
-        """The first place behind the tail with QoS 0. All others are on disk, but for what replaces QoS 0 (FC-37)."""
-        behind = tail.behind
-        position = 0
-        while self._delivery(behind[position]).qos:
-            position += 1
-        place = behind[position]
-        del behind[position]
-        return place
-
-    def _delivery(self, place: Publish) -> Publish:
-        """What waits in a place."""
-        return place if self.slots is None else self.slots.at(place)
 
     def _joined(self, publish: Publish) -> None:
         self._count(publish.qos, publish.size, 1)
@@ -303,3 +281,18 @@ def drops_head(mqueue: MQueue, arrival: Publish, limits: Limits) -> bool:
     if mqueue.keeps or policy in (DROP_NEWEST, DROP_ARRIVAL) or not mqueue.length or never_fits(arrival, limits):
         return False
     return policy != DROP_OLDEST_QOS0 or (mqueue.waiting_qos0 == 0 and arrival.qos > 0)
+
+
+def _delivery(place: Publish, newest: Newest | None) -> Publish:
+    """What waits in a place."""
+    return place if newest is None else newest.at(place)
+
+
+def _remove_qos0(behind: deque[Publish], newest: Newest | None) -> Publish:
+    """The first place behind a tail with QoS 0. All others are on disk, but for what replaces QoS 0 (FC-37)."""
+    position = 0
+    while _delivery(behind[position], newest).qos:
+        position += 1
+    place = behind[position]
+    del behind[position]
+    return place

@@ -1,6 +1,6 @@
 """Which kind of mqueue the limits ask for."""
 
-from session.conflation import Slots
+from session.conflation import Newest
 from session.fair_mqueue import FairMQueue
 from session.flows import FIFO
 from session.limits import Limits
@@ -10,7 +10,7 @@ from session.priority_mqueue import PriorityMQueue
 
 def new_mqueue(limits: Limits) -> MQueue:
     """An empty queue: first in, first out, or with weights (FC-12), or fair between flows (FC-33), or both."""
-    slots = Slots(limits.conflation) if limits.conflation is not None else None  # FC-37
+    newest = Newest(limits.conflation) if limits.conflation is not None else None  # FC-37
     if limits.priorities is not None:
-        return PriorityMQueue(limits.priorities, limits.fairness, slots)
-    return MQueue(0, slots) if limits.fairness == FIFO else FairMQueue(limits.fairness, 0, slots)
+        return PriorityMQueue(limits.priorities, limits.fairness, newest)
+    return MQueue(0, newest) if limits.fairness == FIFO else FairMQueue(limits.fairness, 0, newest)

@@ -99,7 +99,7 @@ def supersede(mqueue: MQueue, arrival: Publish, counters: Counters) -> bool:
 
     Returns False if it has to join the queue: none is older, or that place is on disk, where `arrival` cannot be.
     """
-    older = mqueue.older(arrival)
+    older = None if mqueue.newest is None else mqueue.newest.older(arrival)
     if older is None:
         return False
     counters.count_superseded(older.qos)

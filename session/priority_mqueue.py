@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import final
 
 from protocol.publish import Publish
-from session.conflation import Slots
+from session.conflation import Newest
 from session.fair_mqueue import FairMQueue
 from session.flows import FIFO, FLOW_BITS, lane_number
 from session.journal import QueueJournal
-from session.lanes import Lane, Lanes
+from session.lanes import Lane, Lanes, count_restored
 from session.limits import DROP_OLDEST_QOS0, Limits
 from session.mqueue import READ_AHEAD
 from session.priorities import Priorities
@@ -22,8 +22,8 @@ class PriorityMQueue(Lanes):
     so no lane starves. With flows each lane has lanes of its own (FC-33).
     """
 
-    def __init__(self, priorities: Priorities, fairness: int = FIFO, slots: Slots | None = None) -> None:
-        super().__init__(0, slots)
+    def __init__(self, priorities: Priorities, fairness: int = FIFO, newest: Newest | None = None) -> None:
+        super().__init__(0, newest)
         self._priorities = priorities
         self._fairness = fairness
         self._lanes: list[Lane] = []  # heaviest first
@@ -42,7 +42,7 @@ class PriorityMQueue(Lanes):
         for weight in {number >> FLOW_BITS for number in journal.lanes()}:
             lane = self._lane_of(weight)
             lane.restore(journal, on_read)
-            self.add_lane(lane)
+            count_restored(self, lane)
         self.turn = self._next_turn()
 
     def read_ahead(self, least: int = READ_AHEAD) -> None:
@@ -92,8 +92,8 @@ class PriorityMQueue(Lanes):
         if position < len(lanes) and weight_of(lanes[position]) == weight:
             return lanes[position]
         number = lane_number(weight, 0)
-        slots = self.slots
-        lane: Lane = Lane(number, slots) if self._fairness == FIFO else FairMQueue(self._fairness, number, slots)
+        newest = self.newest
+        lane: Lane = Lane(number, newest) if self._fairness == FIFO else FairMQueue(self._fairness, number, newest)
         lane.left = weight
         lanes.insert(position, lane)
         return lane

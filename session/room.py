@@ -69,7 +69,7 @@ def _mqueue_places(
     size: i64 = 1
     if publish is not None:
         size = max(publish.size, 1)
-        older = None if mqueue.slots is None else mqueue.older(publish)
+        older = None if mqueue.newest is None else mqueue.newest.older(publish)
         if older is not None:  # FC-37: it goes
             length -= 1
             waiting -= older.size

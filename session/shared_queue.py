@@ -133,13 +133,13 @@ class SharedQueue(Source):
             mqueue = self.mqueue = new_mqueue(self.limits)
         for publish in reversed(deliveries):
             self.counters.count_handed_over(publish.qos, -1)
-            older = mqueue.older(publish)
+            older = None if mqueue.newest is None else mqueue.newest.older(publish)
             if older is not None and older.received_at >= publish.received_at:
                 self.counters.count_superseded(publish.qos)  # FC-37: a newer one waits
                 continue
             if self.journal is not None and not self.journal.owns(publish):
                 publish = self.journal.add_first(publish)
-            if mqueue.slots is None or not supersede(mqueue, publish, self.counters):
+            if not supersede(mqueue, publish, self.counters):
                 mqueue.push_front(publish)
         self._dispatch(now)
         self._offered = None
@@ -209,7 +209,7 @@ class SharedQueue(Source):
         if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._give_to_busy(publish, now):
             return
         if (mqueue.fits(publish, limits) or self._may_join(mqueue, publish, publisher, now)) and (
-            mqueue.slots is None or not supersede(mqueue, publish, self.counters)  # FC-37
+            mqueue.newest is None or not supersede(mqueue, publish, self.counters)  # FC-37
         ):
             if self.journal is not None and mqueue.tail is None:
                 if self.journal.evicts(mqueue.length, mqueue.bytes):

@@ -4,7 +4,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from tests.model.books import Books
+from tests.model.broken_conflation import AllWait, NeedsRoom, OvertakesItself, ToTheEnd, queued_in
 from tests.model.inbound import ClosedError
 from tests.model.knobs import Knobs
 from tests.model.message import Message
@@ -224,55 +224,6 @@ class DropsNewest(Model):
             self.mqueue = NewestFirst(self.knobs)
             self.mqueue.waiting = waiting
         super().run_pass()
-
-
-class ToTheEnd(MQueue):
-    """FC-37: what replaces another delivery joins the end."""
-
-    def join(self, arrival: Message, books: Books) -> None:
-        older = self.older(arrival)
-        if older is not None:
-            books.supersede(older.qos)
-            self.remove(older)
-        super().join(arrival, books)
-
-
-class AllWait(MQueue):
-    """FC-37: nothing is replaced."""
-
-    def older(self, arrival: Message) -> Message | None:
-        return None
-
-
-class NeedsRoom(MQueue):
-    """FC-37: what it replaces counts for the limits."""
-
-    def fits(self, arrival: Message, times: int = 1) -> bool:
-        return MQueue(self.knobs).fits(arrival, times) if not self.waiting else self._fits_beside(arrival, times)
-
-    def _fits_beside(self, arrival: Message, times: int) -> bool:
-        beside = AllWait(self.knobs)
-        beside.waiting = self.waiting
-        return beside.fits(arrival, times)
-
-
-def queued_in(mqueue: type[MQueue]) -> type[Model]:
-    """A model with another mqueue."""
-
-    class Queued(Model):
-        def __init__(self, knobs: Knobs, now: int) -> None:
-            super().__init__(knobs, now)
-            self.mqueue = mqueue(knobs)
-
-    Queued.__name__ = mqueue.__name__
-    return Queued
-
-
-class OvertakesItself(Model):
-    """FC-37: QoS 1 and 2 go ahead of what waits of their topic."""
-
-    def _closed(self, message: Message) -> str:
-        return "" if super()._closed(message) == "backlog" and message.qos else super()._closed(message)
 
 
 class Fluttering(Pacer):

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from tests.model.broken import FOR_EVER
+from tests.model.broken_conflation import KeepsWhatIsOld
 from tests.model.group import Group, Member
 from tests.model.knobs import Knobs
 from tests.model.message import Message
@@ -48,16 +49,6 @@ class KeepsWhatIsBack(Group):
         back = super().take_back(messages)
         if self.mqueue.waiting[: len(messages)] == messages:
             self.mqueue.waiting = waiting + messages
-        return back
-
-
-class KeepsWhatIsOld(Group):
-    """FC-37, FC-13: what comes back waits though a newer one of its topic does."""
-
-    def take_back(self, messages: list[Message]) -> int:
-        self.mqueue.knobs = replace(self.knobs, conflate=())
-        back = super().take_back(messages)
-        self.mqueue.knobs = self.knobs
         return back
 
 

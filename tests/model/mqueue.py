@@ -205,17 +205,11 @@ class MQueue:
         Corner (FC-37): what it replaces does not count.
         """
         knobs = self.knobs
-        others = [message for message in self.waiting if message is not self.older(arrival)]
+        others = [message for message in self.waiting if message is not older_in(self, arrival)]
         if knobs.max_mqueue_len and len(others) + 1 > times * knobs.max_mqueue_len:
             return False
         size = sum(message.size for message in others) + arrival.size
         return not knobs.max_mqueue_bytes or size <= times * knobs.max_mqueue_bytes
-
-    def older(self, arrival: Message) -> Message | None:
-        """FC-37: what it replaces."""
-        if not conflates(arrival.topic, self.knobs):
-            return None
-        return next((message for message in self.waiting if message.topic == arrival.topic), None)
 
     def exceeds_share(self, arrival: Message) -> bool:
         """FC-16, FC-33: whether its flow has more than its share of the limits with it, among those of its weight."""
@@ -272,23 +266,14 @@ class MQueue:
 
     def join(self, arrival: Message, books: Books) -> None:
         """It waits from now on, in the place of the older one of its topic if only the newest waits (FC-37)."""
-        older = self.older(arrival)
+        older = older_in(self, arrival)
         if older is None:
             self.waiting.append(arrival)
             self._joined(arrival)
         else:
-            self._replace(older, arrival, books)
+            _replace(self, older, arrival, books)
         books.highest("mqueue_max", len(self.waiting))
         books.highest("mqueue_bytes_max", self.bytes())
-
-    def _replace(self, older: Message, newer: Message, books: Books) -> None:
-        """FC-37. Corner: it has the place and the flow of the older one, and its own QoS."""
-        own = newer.publisher or newer.flow
-        self.waiting[self.waiting.index(older)] = replace(newer, flow=older.flow, publisher=own)
-        books.supersede(older.qos)
-        if self.knobs.fair:
-            weight = self.weight(newer)
-            self.rounds[weight].settle(self._heads(weight))
 
     def put_back(self, messages: list[Message], books: Books) -> None:
         """FC-13: what a member has not acknowledged is at the head again, each in its flow.
@@ -296,14 +281,14 @@ class MQueue:
         Corner (FC-37): unless a newer one of its topic waits, or it takes the place of an older one.
         """
         for message in reversed(messages):
-            older = self.older(message)
+            older = older_in(self, message)
             if older is not None and older.routed_at >= message.routed_at:
                 books.supersede(message.qos)
                 continue
             first = min([0, *(waiting.number for waiting in self.waiting)])
             back = replace(message, number=first - 1, flow=message.publisher or message.flow)
             if older is not None:
-                self._replace(older, back, books)
+                _replace(self, older, back, books)
             else:
                 self.waiting.insert(0, back)
                 self._joined(back)
@@ -350,3 +335,20 @@ class MQueue:
             flows = [flow for flow in flows if flow in with_qos0]
         longest = max(flows, key=lambda flow: sum(cost(m) for m in candidates if m.flow == flow))
         return [message for message in candidates if message.flow == longest]
+
+
+def older_in(mqueue: MQueue, arrival: Message) -> Message | None:
+    """FC-37: what it replaces."""
+    if not conflates(arrival.topic, mqueue.knobs):
+        return None
+    return next((message for message in mqueue.waiting if message.topic == arrival.topic), None)
+
+
+def _replace(mqueue: MQueue, older: Message, newer: Message, books: Books) -> None:
+    """FC-37. Corner: it has the place and the flow of the older one, and its own QoS."""
+    own = newer.publisher or newer.flow
+    mqueue.waiting[mqueue.waiting.index(older)] = replace(newer, flow=older.flow, publisher=own)
+    books.supersede(older.qos)
+    if mqueue.knobs.fair:
+        weight = mqueue.weight(newer)
+        mqueue.rounds[weight].settle(mqueue._heads(weight))

@@ -6,6 +6,7 @@ mailbox -> a pass: gate, window, mqueue -> outbox -> `flush`, which is what the 
 from typing import Final
 
 from tests.model.message import Message, Packet
+from tests.model.mqueue import older_in
 from tests.model.state import PACKET_IDS, Inflight, State
 
 PASS_DELIVERIES: Final = 100
@@ -49,7 +50,7 @@ class Sending(State):
 
     def _closed(self, message: Message) -> str:
         """What keeps a delivery from being sent at once: the gate for QoS 0, what is ahead of QoS 1 and 2 (FC-2)."""
-        replaces = "backlog" if self.mqueue.older(message) is not None else ""  # FC-37: it does not overtake that
+        replaces = "backlog" if older_in(self.mqueue, message) is not None else ""  # FC-37: it does not overtake that
         if message.qos == 0:
             return self._gate() or replaces or self._throttle(message)
         if self.no_slot() or any(waiting.qos for waiting in self.mqueue.waiting):
@@ -191,7 +192,7 @@ class Sending(State):
                 at_once = int(message is None or not self._throttle(message))
         if len(self.mailbox) < at_once:
             return True
-        older = None if message is None else self.mqueue.older(message)  # FC-37: it goes
+        older = None if message is None else older_in(self.mqueue, message)  # FC-37: it goes
         ahead = [waiting for waiting in self.mqueue.waiting if waiting is not older] + self.mailbox[at_once:]
         length, size = times * self.knobs.max_mqueue_len, times * self.knobs.max_mqueue_bytes
         own = 1 if message is None else message.size

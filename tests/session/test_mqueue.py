@@ -154,4 +154,4 @@ def test_bookkeeping_equals_a_plain_list(steps: list[tuple[str, int, int]]) -> N
         assert mqueue.bytes == sum(waiting.size for waiting in plain.waiting)
         by_qos = [sum(waiting.qos == wanted for waiting in plain.waiting) for wanted in range(3)]
         assert [mqueue.waiting_qos0, mqueue.waiting_qos1, mqueue.waiting_qos2] == by_qos
-        assert mqueue.waiting_qos12 == by_qos[1] + by_qos[2]
+        assert mqueue.waiting_qos1 + mqueue.waiting_qos2 == by_qos[1] + by_qos[2]

@@ -25,7 +25,7 @@ def test_the_head_of_each_lane_is_looked_at(fairness: int, weighted: bool) -> No
 
     assert sorted(publish.qos for publish in dropped) == [0, 0, 1, 1, 2]
     assert sorted(int(text_of(publish)) for publish in mqueue) == list(range(5, 12))
-    assert (mqueue.length, mqueue.bytes, mqueue.waiting_qos12) == (7, 70, 5)
+    assert (mqueue.length, mqueue.bytes, mqueue.waiting_qos1 + mqueue.waiting_qos2) == (7, 70, 5)
     assert sorted(int(text_of(mqueue.pop())) for _ in range(7)) == list(range(5, 12))
 
 

@@ -105,7 +105,7 @@ def check_books(mqueue: MQueue, waiting: list[Publish]) -> None:
     assert mqueue.bytes == sum(publish.size for publish in waiting)
     by_qos = Counter(publish.qos for publish in waiting)
     assert [mqueue.waiting_qos0, mqueue.waiting_qos1, mqueue.waiting_qos2] == [by_qos[0], by_qos[1], by_qos[2]]
-    assert mqueue.waiting_qos12 == by_qos[1] + by_qos[2]
+    assert mqueue.waiting_qos1 + mqueue.waiting_qos2 == by_qos[1] + by_qos[2]
 
 
 @given(st.lists(st.sampled_from(["light", "low", "high", "pop", "pop"]), max_size=200))
