@@ -79,13 +79,13 @@ def find_mosquitto_saved() -> Candidate:
 class _WithEpmd(BrokerProcess):
     """RabbitMQ. It starts a daemon that knows the ports of nodes, which would outlive it."""
 
+    epmd_port = 0
+
     def stop(self, seconds: float = 15.0) -> int:
         """End both."""
         code = super().stop(seconds)
         output_of("epmd", "-port", str(self.epmd_port), "-kill")
         return code
-
-    epmd_port = 0
 
 
 def find_rabbitmq(policy: Mapping[str, object] | None = None) -> Candidate:
