@@ -67,14 +67,6 @@ class Sender:
         # be added. A number takes less memory than a stopwatch: every idle connection has it.
         self._connected_us = 0
 
-    def use_limits(self, limits: Limits) -> None:
-        """Others: at once, but for the window, the byte window and the rate, which are of the next connection."""
-        self.limits = limits
-        if self.watch is not None:
-            self.watch.limits = limits
-
-    # -- sending
-
     def may_send(self, publish: Publish, now: int) -> bool:
         """Whether window, send path and throttle allow a delivery."""
         if not self.connected or self.kept is not None:

@@ -64,19 +64,8 @@ class Session:
         outbound = self.outbound
         outbound.sender.restore(inflight, now)
         outbound.begin_backlog().restore(queue)
-        self._watch_age(now)
+        _watch_age(self.outbound, now)
         self.inbound.restore(packet_ids, now)
-
-    def use_limits(self, limits: Limits) -> None:
-        """FC-31, FC-39: those of its user and listener: at once, or from the next connection on as `Sender` says."""
-        self.sender.use_limits(limits)
-        self.inbound.use_limits(limits)
-
-    def _watch_age(self, now: int) -> None:
-        """FC-36: something may wait that nobody looks at."""
-        backlog = self.outbound.backlog
-        if backlog is not None and backlog.queued() and self.limits.max_mqueue_age:
-            self.sender.arm(now + looks_every(self.limits.max_mqueue_age))
 
     def connect(
         self,
@@ -101,7 +90,7 @@ class Session:
         if aliases:
             outbox.aliases = Aliases(aliases)  # [MQTT-3.1.2-26, -27]
         self.outbound.connect(host, outbox, self.limits.window(receive_maximum), now)
-        self._watch_age(now)
+        _watch_age(self.outbound, now)
 
     def disconnect(self, host: Host, now: int) -> None:
         """Detach the client; `host` replaces its connection."""
@@ -276,3 +265,22 @@ class Session:
             or (mqueue is not None and mqueue.is_blocking())
             or any(is_blocking(publish) for publish in self.outbound.mailbox.waiting())
         )
+
+
+def use_limits(session: Session, limits: Limits) -> None:
+    """FC-31, FC-39: those of its user and listener, at once.
+
+    Window, byte window and rate are of its next connection.
+    """
+    sender = session.sender
+    sender.limits = limits
+    if sender.watch is not None:
+        sender.watch.limits = limits
+    session.inbound.use_limits(limits)
+
+
+def _watch_age(outbound: Outbound, now: int) -> None:
+    """FC-36: something may wait that nobody looks at."""
+    backlog, age = outbound.backlog, outbound.sender.limits.max_mqueue_age
+    if backlog is not None and backlog.queued() and age:
+        outbound.sender.arm(now + looks_every(age))

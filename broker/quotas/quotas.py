@@ -17,6 +17,7 @@ from protocol.connect import Will
 from protocol.errors import MQTTError
 from session.limits import Limits
 from session.parked import bytes_in
+from session.session import use_limits
 
 SMALL_WILL: Final = 1_024
 """Bytes of a will, with its topic, that is accepted beyond the watermark."""
@@ -85,7 +86,7 @@ class Quotas:
         else:
             self.leave(client)
             client.quota = None
-            client.session.use_limits(self.limits(None, client.session.listener))
+            use_limits(client.session, self.limits(None, client.session.listener))
 
     # -- the quota of a client
 
@@ -166,7 +167,7 @@ class Quotas:
         kept = client.expiry_interval > 0
         usage.kept_sessions += kept - client.counted_kept
         client.counted_kept = kept
-        client.session.use_limits(self.limits(client.quota, client.session.listener))
+        use_limits(client.session, self.limits(client.quota, client.session.listener))
 
     def detach(self, client: Client) -> None:
         """The client's connection has ended."""

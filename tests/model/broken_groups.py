@@ -47,8 +47,9 @@ class KeepsWhatIsBack(Group):
     def take_back(self, messages: list[Message]) -> int:
         waiting = self.mqueue.waiting
         back = super().take_back(messages)
-        if self.mqueue.waiting[: len(messages)] == messages:
-            self.mqueue.waiting = waiting + messages
+        first = self.mqueue.waiting[: len(messages)]
+        if [message.text for message in first] == [message.text for message in messages]:
+            self.mqueue.waiting = waiting + first
         return back
 
 
