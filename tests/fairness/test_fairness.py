@@ -10,7 +10,7 @@ from tests.bench.invoked import invoked
 from tests.fairness import measure as fairness
 from tests.fairness.__main__ import main
 from tests.fairness.books import Run, books, fair_shares, jain, p99
-from tests.fairness.brokers import SLUICE, Contender
+from tests.fairness.brokers import Contender
 from tests.fairness.cases import CASES, LOUD, SLOW, STALLED, Case, Publisher, Reader
 from tests.fairness.clients import Sent
 from tests.fairness.page import Figures, drawn, page
@@ -43,7 +43,7 @@ def played() -> Run:
 def test_the_books_of_a_real_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what is sent each delivery has arrived or is lost; who stalls to the end loses what no queue holds."""
     monkeypatch.setattr(fairness, "CALM", 1.0)
-    sections = {"session": SLUICE | {"max_mqueue_len": 100, "overflow_patience": "0s"}}
+    sections = {"session": {"mqueue_fairness": "publisher", "max_mqueue_len": 100, "overflow_patience": "0s"}}
     case = replace(STALLED, steps=())
     run = fairness.measure(lambda folder: start_sluice(folder, TCP_ONLY, sections), case, 1.0)
     counted = books(run)
