@@ -139,7 +139,7 @@ def _differing_listeners(plan: ListenerPlan, new: Config) -> list[str]:
 
 def _changed_in_listeners(plan: ListenerPlan, new: Config) -> list[str]:
     """Keys of listeners that are there before and after."""
-    pairs = [*plan.stay, *plan.moved]
+    pairs = [pair for pair in [*plan.stay, *plan.moved] if pair[0] is not pair[1]]  # else it waits for the restart
     return [key for was, settings in pairs for key in _changed_keys(was, settings, new.listeners.index(settings))]
 
 

@@ -103,6 +103,7 @@ def test_end_of_who_guesses() -> None:
 def test_slow_but_honest(start: Start, tmp_path: Path, version: int) -> None:
     """A client that acknowledges what it reads is read, even with a window full of large messages."""
     sections: dict[str, Any] = {"metrics": {"directory": str(tmp_path / "metrics")}}
+    sections["session"] = {"max_mqueue_bytes": "infinity"}
     with start(sections=sections) as broker:
         with (
             WireClient(broker.address(), version, receive_buffer=4096, timeout=20) as slow,
