@@ -27,6 +27,7 @@ UNLIMITED = {
     "session": {
         "max_inflight": "infinity",
         "max_mqueue_len": "infinity",
+        "max_mqueue_bytes": "infinity",
         "receive_maximum": 65535,
         "max_awaiting_rel": "infinity",
     }
