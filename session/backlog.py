@@ -51,8 +51,10 @@ class Backlog:
         self._sender = sender
         self._mailbox = mailbox
 
-    def restore(self, queue: QueueJournal) -> None:
+    def restore(self, queue: QueueJournal, now: int) -> None:
         """FC-27: take over what waited before the process began."""
+        if self.backpressure is not None:
+            self.backpressure.note_presence(False, now)  # FC-34: its client is away since then
         mqueue = new_mqueue(self._sender.limits)
         mqueue.restore(queue, self._on_read)
         if mqueue.length:
@@ -250,7 +252,8 @@ class Backlog:
         sender = self._sender
         limits = sender.limits
         if self.backpressure is not None:  # or the limits have just begun to ask for it
-            mqueue.keeps = limits.backpressure and self.backpressure.tells(sender.limits, sender.connected, now)
+            tells = self.backpressure.tells(limits, sender.connected, now)
+            mqueue.keeps = limits.backpressure and (tells or publish.qos == 0)
             if mqueue.keeps and limits.fairness != FIFO and publish.qos and mqueue.fits(publish, limits, 2):
                 return True  # FC-34: its publisher has been told that there is room
         return self._waits_beyond(mqueue, publish, now) or make_room(
@@ -291,7 +294,7 @@ class Backlog:
             backpressure.note_room()
             return backpressure if arriving and backpressure.waiters else None
         backpressure.note_full(now)
-        begin_episode(mqueue, publish, sender.limits, sender.host, "mqueue_full")
+        begin_episode(mqueue, publish, sender.limits, sender.host, "mqueue_full", coming=self._mailbox.length())
         return backpressure if backpressure.tells(sender.limits, sender.connected, now) else None
 
     def is_waited_for(self) -> bool:

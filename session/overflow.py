@@ -56,15 +56,20 @@ def drop_arrival(
     counters.count_drop("queue_full", arrival)
 
 
-def begin_episode(mqueue: MQueue, arrival: Publish, limits: Limits, host: Host, event: str, group: str = "") -> None:
-    """Have the host report that the queue is full, once until the caller ends the episode."""
+def begin_episode(
+    mqueue: MQueue, arrival: Publish, limits: Limits, host: Host, event: str, group: str = "", coming: int = 0
+) -> None:
+    """Have the host report that the queue is full, once until the caller ends the episode.
+
+    `coming`: how many deliveries the mailbox has for it.
+    """
     if mqueue.overflowing:
         return
     mqueue.overflowing = True
     if group:
         host.report_group(event, group, why_full(mqueue, arrival, limits))
     else:
-        host.report(event, why_full(mqueue, arrival, limits))
+        host.report(event, why_full(mqueue, arrival, limits, coming))
 
 
 def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to the caller
@@ -109,10 +114,11 @@ def supersede(mqueue: MQueue, arrival: Publish, counters: Counters) -> bool:
     return replaced
 
 
-def why_full(mqueue: MQueue, arrival: Publish, limits: Limits) -> str:
+def why_full(mqueue: MQueue, arrival: Publish, limits: Limits, coming: int = 0) -> str:
     """Text for the log: how much waits, which limit is reached, and the overflow policy."""
-    if limits.max_mqueue_len and mqueue.length >= limits.max_mqueue_len:
-        full = f"{mqueue.length} deliveries wait, max_mqueue_len is {limits.max_mqueue_len}"
+    length = mqueue.length + coming
+    if limits.max_mqueue_len and length >= limits.max_mqueue_len:
+        full = f"{length} deliveries wait, max_mqueue_len is {limits.max_mqueue_len}"
     else:
         more = f"and {arrival.size} bytes do not fit"
         full = f"{mqueue.bytes} payload bytes wait {more}, max_mqueue_bytes is {limits.max_mqueue_bytes}"

@@ -63,7 +63,7 @@ class Session:
         """FC-27: take over what the journal has: the queue, the window, the client's ids that wait for PUBREL."""
         outbound = self.outbound
         outbound.sender.restore(inflight, now)
-        outbound.begin_backlog().restore(queue)
+        outbound.begin_backlog().restore(queue, now)
         _watch_age(self.outbound, now)
         self.inbound.restore(packet_ids, now)
 

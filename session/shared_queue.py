@@ -273,7 +273,8 @@ class SharedQueue(Source):
         (FC-33).
         """
         limits = self.limits
-        mqueue.keeps = limits.backpressure and self.backpressure.tells(limits, self._anybody_online(), now)
+        tells = self.backpressure.tells(limits, self._anybody_online(), now)
+        mqueue.keeps = limits.backpressure and (tells or publish.qos == 0)  # FC-34
         if mqueue.keeps and publish.qos and limits.fairness != FIFO and mqueue.fits(publish, limits, 2):
             return True  # FC-34: its publisher has been told that there is room
         times = 1

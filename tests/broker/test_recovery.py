@@ -3,6 +3,7 @@
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
+from tests.broker.conftest import Start
 from tests.support.broker.restarting import KEPT, Restart, come_back, leave, payloads
 from tests.support.broker.stored import broker_on, say
 from tests.support.broker.stored import connected as stored_client
@@ -271,3 +273,21 @@ def test_a_session_that_has_ended_is_gone(run: Restart) -> None:
     for name in ("cleaned", "zero"):
         with WireClient(broker.address(), 5) as client:
             assert not client.connect(name, clean_start=False).session_present
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_full_queue_tells_after_a_restart(start: Start, tmp_path: Path, how: signal.Signals) -> None:
+    """FC-34: a client that is not back since the restart still stops its publishers within the grace."""
+    sections: dict[str, Any] = {
+        "persistence": {"directory": str(tmp_path / "journal")},
+        "session": {"max_mqueue_len": 3, "mqueue_overflow": "reject", "overflow_offline_grace": "1h"},
+    }
+    broker = start(sections=sections)
+    leave(broker, "away", "t")
+    broker.ask_to_end(how)
+    broker.stop()
+    broker = start(sections=sections)
+    with connected(broker.address(), 5) as publisher:
+        assert [publisher.publish("t", b"%d" % number, 1) for number in range(5)] == [0, 0, 0, 0x97, 0x97]
+    with come_back(broker, "away") as client:
+        assert payloads(client, 3) == [b"0", b"1", b"2"]

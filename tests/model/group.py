@@ -107,7 +107,7 @@ class Group:
         joins, began, times = False, False, 1
         if not mqueue.fits(message):
             online = any(member.connected for member in self.members)
-            mqueue.keeps = self.telling.applies() and self.telling.tells(online, now)
+            mqueue.keeps = self.telling.applies() and (message.qos == 0 or self.telling.tells(online, now))
             if mqueue.keeps and self.knobs.fair and message.qos and mqueue.fits(message, 2):
                 return True  # it has been told that there is room
         paces = bool(self.knobs.overflow_patience) and not self.pacer.too_big(message)

@@ -40,6 +40,7 @@ def still_waiting(waiting: list[Message], knobs: Knobs, now: int) -> list[Messag
 def resume(knobs: Knobs, now: int, kept: Kept, model_type: type[Model] = Model) -> Model:
     """The session after the restart. Its books begin with what it has; limits drop none of it."""
     model = model_type(knobs, now)
+    model.telling.away_since = now  # FC-34
     for inflight in kept.window:
         message = replace(inflight.message, restored_at=now)
         again = replace(inflight, message=message, sent_at=now, last_sent_at=now, here=False)

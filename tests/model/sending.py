@@ -164,7 +164,9 @@ class Sending(State):
             self._send(message)  # too large to wait, and need not
             return
         if not self.mqueue.fits(message):
-            self.mqueue.keeps = self.telling.applies() and self.telling.tells(self.connected, self.now)
+            self.mqueue.keeps = self.telling.applies() and (
+                message.qos == 0 or self.telling.tells(self.connected, self.now)
+            )
         joins, began = self._is_promised(message) or self._waits_beyond(message), False
         if not joins:
             joins, began = self.mqueue.make_room(message, self.now, self.books)

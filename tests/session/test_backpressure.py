@@ -95,3 +95,23 @@ def test_too_large_to_wait() -> None:
     peer.deliver("large", qos=1, size=200)
     assert lacks_room(peer, 200)
     assert not lacks_room(peer, 100)
+
+
+def test_qos0_takes_the_place_of_nothing() -> None:
+    """FC-34: QoS 0 is dropped at a full queue, also where publishers are not told any more."""
+    peer = full_peer(overflow_timeout=3 * SECOND)
+    assert lacks_room(peer)
+    peer.now += 3 * SECOND
+    assert not lacks_room(peer)
+    peer.deliver("noise", qos=0)
+    assert peer.waiting() == ["a", "b"]
+    peer.deliver("c", qos=1)
+    assert peer.waiting() == ["b", "c"]
+
+
+def test_the_report_counts_the_mailbox() -> None:
+    """FC-34: what is reported as full is what is full, also while its deliveries are still in the mailbox."""
+    peer = Peer(Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=REJECT))
+    peer.publish("a", "b", "c", qos=1)
+    assert lacks_room(peer)
+    assert peer.host.details == ["3 deliveries wait, max_mqueue_len is 2; mqueue_overflow is reject"]
