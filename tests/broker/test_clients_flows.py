@@ -43,6 +43,14 @@ def publish(broker: BrokerProcess, topic: str = "t", loud: int = LOUD) -> None:
                 assert client.publish(topic, f"{name} {number}".encode(), 1) == 0
 
 
+def subscribe(client: mqtt.Client) -> None:
+    """Subscribe, and wait for SUBACK: what is published before it is for nobody."""
+    subscribed: list[bool] = []
+    client.on_subscribe = lambda *_: subscribed.append(True)
+    client.subscribe("t", 1)
+    wait_until(lambda: bool(subscribed), "SUBACK")
+
+
 def received(client: WireClient, count: int) -> list[str]:
     """The next messages, each acknowledged before the next one comes."""
     return [client.receive_message().payload.decode() for _ in range(count)]
@@ -138,7 +146,7 @@ def test_only_the_loud_one_is_paced(tmp_path: Path, stack: ExitStack) -> None:
     stack.callback(subscriber.loop_stop)
     subscriber.loop_start()
     wait_until(subscriber.is_connected, "paho is connected")
-    subscriber.subscribe("t", 1)
+    subscribe(subscriber)
     loud, quiet = (stack.enter_context(connected(broker.address(), client_id=name)) for name in ("loud", "quiet"))
     loud.send(*[Publish(b"t", b"loud %d" % number, 1, packet_id=number + 1) for number in range(500)])
     wait_until(lambda: len(texts) > 20, "some have come")
