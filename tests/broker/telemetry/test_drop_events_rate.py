@@ -9,6 +9,7 @@ from broker.telemetry import drop_events
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
 from session.flows import EVENT
+from tests.fuzz.clock import Clock
 from tests.support.broker.dropping import (
     EACH,
     LIMITED,
@@ -44,6 +45,21 @@ def test_what_exceeds_the_rate_is_summed_up() -> None:
         lose(local, "d", 1)
         pass_time(local)
         assert accounted(reader.told()) == {"d": 1}
+
+
+def test_clients_take_turns() -> None:
+    """FC-35: a client whose drops never end does not keep those of another one from being told."""
+    with Clock() as clock, LocalBroker(**LIMITED, **SHORT) as local:
+        reader = Reader(local)
+        lose(local, "loud", 10)
+        lose(local, "quiet", 1)
+        told = reader.told()
+        for _ in range(10):
+            clock.go_on(0.1)
+            publish(local, *[Publish(b"loud", b"", 1) for _ in range(5)])
+            local.pass_time(0)
+            told += reader.told()
+        assert accounted(told)["quiet"] == 1
 
 
 def test_many_clients_are_summed_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
