@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker.runtime.clock import monotonic_us
+from protocol.acknowledgements import Pubrec
 from protocol.connect import Will
 from protocol.publish import Publish
 from session.counters import DROP_REASONS
@@ -27,6 +28,7 @@ from tests.support.broker.dropping import (
     lose,
     overflow,
     publish,
+    published,
     reload,
     said,
 )
@@ -176,6 +178,17 @@ def test_what_a_smaller_client_does_not_get_again_is_told() -> None:
         join(local, "loser", "t").drop()
         join(local, "loser", "t", len(MESSAGE))
         assert [(told["reason"], told["topic"]) for told in reader.told()] == [("too_large", "t")]
+
+
+def test_what_the_client_has_got_is_not_lost() -> None:
+    """FC-35: a delivery whose PUBREC has come is not told when the session ends before PUBCOMP."""
+    with LocalBroker(**EACH) as local:
+        reader = Reader(local)
+        client = join(local, "loser", "t")
+        publish(local, Publish(b"t", b"", 2), Publish(b"t", MESSAGE, 2))
+        client.send(Pubrec(published(client.received())[0].packet_id))
+        anew(local, "loser")
+        assert [(told["reason"], told["size"]) for told in reader.told()] == [("unacknowledged", len(MESSAGE))]
 
 
 def test_a_group_takes_back_what_is_not_lost() -> None:
