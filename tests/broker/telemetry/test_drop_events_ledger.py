@@ -21,7 +21,7 @@ class Ledger:
 
     def __init__(self, local: LocalBroker) -> None:
         self.local = local
-        self.reader = Reader(local)
+        self.reader = Reader(local, qos=0)  # whose queue never overflows while it is online (FC-6)
         self.owed: set[tuple[str, int]] = set()
         self.acknowledged: set[tuple[str, int]] = set()
         self.told: list[tuple[str, int]] = []

@@ -26,10 +26,10 @@ LIMITED: dict[str, Any] = {"drop_events": {"max_rate": 10}}
 class Reader:
     """A client that is told, and acknowledges."""
 
-    def __init__(self, local: LocalBroker, topic_filter: str = TOPICS, version: int = 5) -> None:
+    def __init__(self, local: LocalBroker, topic_filter: str = TOPICS, version: int = 5, qos: int = 1) -> None:
         self.client = local.client(version)
         self.client.connect("reader")
-        self.client.subscribe(topic_filter, 1)
+        self.client.subscribe(topic_filter, qos)
 
     def events(self) -> list[Publish]:
         """What has come since the last call."""
