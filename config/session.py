@@ -3,7 +3,7 @@
 from math import inf
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from config.units import format_duration, found
 from config.value_types import (
@@ -132,31 +132,28 @@ class ListenerSlowConsumer(SlowConsumer, Partial):
     """FC-14: what is given here is another for the clients of one listener."""
 
 
+_ORDER: Final = "groups and the journal have one order for all listeners"
+COMMON: Final = {
+    "mqueue_fairness": _ORDER,
+    "mqueue_priorities": _ORDER,
+    "conflate": _ORDER,
+    "receive_maximum": "CONNACK says the same at all listeners",
+    "overflow_timeout": "a PUBLISH waits for the receivers of all listeners",
+    "producer_window_size": "addresses have one producer window for all listeners",
+}
+"""FC-39: keys that a listener cannot have of its own, and why."""
+
+
 class ListenerSession(Session, Partial):
     """FC-39: what is given here is another for the clients of one listener; the rest is as in `session`."""
 
     slow_consumer: ListenerSlowConsumer = Field(default_factory=ListenerSlowConsumer)
     """FC-14: slow consumers."""
 
-    @field_validator("mqueue_fairness", "mqueue_priorities", "conflate", mode="before")
+    @field_validator(*COMMON, mode="before")
     @classmethod
-    def _refuse_order(cls, _: object) -> object:
-        raise ValueError("groups and the journal have one order for all listeners: write it in session")
-
-    @field_validator("receive_maximum", mode="before")
-    @classmethod
-    def _refuse_receive_maximum(cls, _: object) -> object:
-        raise ValueError("CONNACK says the same at all listeners: write it in session")
-
-    @field_validator("overflow_timeout", mode="before")
-    @classmethod
-    def _refuse_overflow_timeout(cls, _: object) -> object:
-        raise ValueError("a PUBLISH waits for the receivers of all listeners: write it in session")
-
-    @field_validator("producer_window_size", mode="before")
-    @classmethod
-    def _refuse_producer_window_size(cls, _: object) -> object:
-        raise ValueError("addresses have one producer window for all listeners: write it in session")
+    def _refuse(cls, _: object, info: ValidationInfo) -> object:
+        raise ValueError(f"{COMMON[info.field_name or '']}: write it in session")
 
     def over(self, session: Session) -> Session:
         """The section that counts: what is given here, and the rest of `session`."""

@@ -111,7 +111,7 @@ def _publish_all(publishers: Sequence[_Publishing], start: float) -> None:
     while turns:
         due, number = turns[0]
         if (early := due - time.monotonic()) > 0:
-            time.sleep(early)
+            time.sleep(early)  # a publisher has a rate: its next PUBLISH is not due yet
         publisher = publishers[number]
         publisher.publish(due)
         if publisher.left:
@@ -188,6 +188,6 @@ class SlowReader:
         if self.plan.rate < math.inf:
             self._free_at = max(self._free_at, now - LATE) + 1 / self.plan.rate
             if (busy := self._free_at - now) > 0:
-                time.sleep(busy)
+                time.sleep(busy)  # a slow reader is what is measured
         if self.plan.silent and self._acknowledges:
             client.ack(message.mid, message.qos)

@@ -48,7 +48,7 @@ def play(broker: BrokerProcess, case: Case, seconds: float) -> Run:
             results.send("begin")
             begin = time.monotonic()
             for step in case.steps:
-                time.sleep(max(0.0, begin + step.at * seconds - time.monotonic()))
+                time.sleep(max(0.0, begin + step.at * seconds - time.monotonic()))  # a case has a timetable
                 getattr(readers[step.reader], step.does)()
             sent = _wait_for_calm(case, readers, results)
         peak = _peak(broker)
