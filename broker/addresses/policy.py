@@ -76,7 +76,7 @@ class Addresses:
         """Apply the policy of the address, or of the receivers (FC-34), to an accepted PUBLISH that found no room."""
         router = self._messages.router
         address = router.address(publish.topic)
-        if address is None or self._has_room(address, publish, session):
+        if address is None or self._waits_for_queue(address, publish, session, now):
             self._overflow_queue(endpoint, session, publish, address, now)
             return
         full = self._full_address(address, now)
@@ -91,10 +91,12 @@ class Addresses:
             self._park(full, session, publish, now)
             self.producers.limit(endpoint, session, now)
 
-    def _has_room(self, address: Address, publish: Publish, session: Session) -> bool:
-        """Whether it is not the address that has no room. What an address pages waits there for its receivers too."""
-        size = self._messages.router.late_receivers(publish.topic).size(publish, session.outbound)
-        return address.rule.full_policy != PAGE and address.fits(size)
+    def _waits_for_queue(self, address: Address, publish: Publish, session: Session, now: int) -> bool:
+        """Whether a queue has no room, and not the address. What an address pages waits there for its receivers too."""
+        receivers = self._messages.router.late_receivers(publish.topic)
+        if address.rule.full_policy == PAGE or not address.fits(receivers.size(publish, session.outbound)):
+            return False
+        return receivers.lacking(publish, session.outbound, True, now) is not None
 
     def _overflow_queue(
         self, endpoint: Endpoint, session: Session, publish: Publish, address: Address | None, now: int

@@ -8,7 +8,19 @@ from structlog.testing import capture_logs
 from protocol import properties as props
 from protocol.connect import Connect
 from protocol.publish import Publish
-from tests.support.broker.full import acknowledge, answered, answers, drain, number_of, numbers, parked, publisher, send
+from tests.support.broker.full import (
+    acknowledge,
+    answered,
+    answers,
+    drain,
+    local_broker,
+    number_of,
+    numbers,
+    parked,
+    publisher,
+    send,
+)
+from tests.support.broker.full import fill as fill_address
 from tests.support.broker.full import subscriber as plain_subscriber
 from tests.support.broker.local import LocalBroker, LocalClient
 
@@ -261,3 +273,15 @@ def test_the_log_names_the_queue() -> None:
         answers(sender.received())
     said = [entry for entry in logged if entry["event"] == "mqueue_full"]
     assert [entry["detail"] for entry in said] == ["3 deliveries wait, max_mqueue_len is 3; mqueue_overflow is reject"]
+
+
+def test_an_address_keeps_its_own_timeout() -> None:
+    """FC-25: where no queue is full, `overflow_timeout` does not shorten the wait for room in an address."""
+    with local_broker("block", {"overflow_timeout": "1s"}, block_timeout="100s") as local:
+        reader, sender = fill_address(local)
+        send(sender, [11], size=500)
+        acknowledge(reader, reader.received()[:2])
+        send(sender, [12])  # it would fit, but waits behind the large one (FC-9)
+        local.pass_time(3)
+        assert answers(sender.received()) == []
+        assert len(parked(local)) == 2
