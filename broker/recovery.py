@@ -151,7 +151,7 @@ class _Recovery:
         for session, restored, group in self._pulled:
             queue = self._groups.get(group)
             if queue is not None:
-                queue.restore_handed_over(restored.publish.qos)
+                queue.restore_handed_over(restored.publish, session.outbound)
                 session.outbound.sender.note_source(restored.packet_id, queue)
 
     def restore_pages(self, saved: SavedSession) -> None:

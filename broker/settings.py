@@ -115,6 +115,7 @@ def _limits(config: Config, own: SessionSettings) -> dict[str, Any]:
         "consumer_max_rate": own.consumer_max_rate,
         "max_mqueue_age": microseconds(own.max_mqueue_age),
         "fairness": _FAIRNESS[own.mqueue_fairness],
+        "group_keys": own.group_order == "key",
         "conflation": Conflation(own.conflate) if own.conflate else None,
         "priorities": Priorities(weights) if weights else None,
         "slow_threshold": _slow_threshold(own),

@@ -55,6 +55,13 @@ def _patience(seconds: float) -> float:
     return seconds
 
 
+def _group_order(order: str, info: ValidationInfo) -> str:
+    """Refuse an order by publisher where none is told from another; `mqueue_fairness` comes first."""
+    if order == "key" and info.data.get("mqueue_fairness") == "fifo":
+        raise ValueError("found 'key' with mqueue_fairness: fifo: set that to publisher or user, or write any")
+    return order
+
+
 class Priority(Model):
     """FC-12: the weight of the topics of one filter in the mqueue."""
 
@@ -97,6 +104,8 @@ class Session(Model):
     """FC-36: seconds that a delivery may wait in an mqueue. math.inf = any time."""
     mqueue_fairness: Literal["fifo", "publisher", "user"] = "fifo"
     """FC-33: the mqueue is fair between publishers, or between users; fifo = first in, first out."""
+    group_order: Annotated[Literal["any", "key"], AfterValidator(_group_order)] = "any"
+    """FC-33: whether a group gives what one publisher, or user, sends to one member at a time."""
     mqueue_priorities: list[Priority] = Field(default_factory=list)
     """FC-12: weights of topics in the mqueue; empty = first in, first out."""
     conflate: list[TopicFilter] = Field(default_factory=list)
@@ -136,6 +145,7 @@ _ORDER: Final = "groups and the journal have one order for all listeners"
 COMMON: Final = {
     "mqueue_fairness": _ORDER,
     "mqueue_priorities": _ORDER,
+    "group_order": _ORDER,
     "conflate": _ORDER,
     "receive_maximum": "CONNACK says the same at all listeners",
     "overflow_timeout": "a PUBLISH waits for the receivers of all listeners",

@@ -134,7 +134,7 @@ class Backlog:
             is_publish = inflight.phase != WAIT_PUBCOMP
             if is_publish and sender.outbox.too_large(inflight.publish):
                 window.remove(packet_id, inflight, now)  # [MQTT-3.1.2-25]: as if it had been completed
-                sender.completed(packet_id, inflight)
+                sender.completed(packet_id, inflight, now)
                 sender.counters.tell_lost("too_large", inflight.publish)
             elif not is_publish or throttle is None or throttle.may_resend(now):
                 resend(packet_id, inflight, sender.outbox, sender.counters, now)

@@ -120,6 +120,38 @@ class FairMQueue(Lanes):
             return True
         return 0 < limits.max_mqueue_bytes < (lane.bytes + publish.size) * lanes
 
+    def has_before(self, publish: Publish) -> bool:
+        """FC-33: whether something of its flow waits."""
+        return self._older is not None or self.lane(publish).length > 0
+
+    def seek(self, is_open: Callable[[Publish], bool]) -> bool:
+        """FC-33: have the turn at a lane that is open; False if none is.
+
+        Lanes that are not are passed over, as if they were not in the round. What comes to the head of such a lane need
+        not wait for a round when it is open, and no longer than others have to.
+        """
+        turn = self.turn
+        if turn is None:
+            return False
+        if turn.seek(is_open):
+            return True
+        if turn is self._older:
+            return False  # FC-9
+        others = [lane for lane in self.lanes()[1:] if lane.seek(is_open)]
+        if not others:
+            self._read_heads()
+            return False
+        turn.left = min(turn.left, cost_of(turn.head_size()))
+        turn = self.turn = _give_turns(others)
+        self._position = self._round.index(turn)
+        return True
+
+    def _read_heads(self) -> None:
+        """FC-30: lanes that nobody can be given anything of, because it is on disk, are the next ones."""
+        on_disk = [lane for lane in self._round if not lane.is_ready()]
+        for lane in on_disk[:NEAR]:
+            lane.read_ahead(2)
+
     def note_joined(self, lane: Lane) -> None:
         """A delivery has joined a lane."""
         if lane.length == 1:
@@ -198,6 +230,20 @@ class FairMQueue(Lanes):
         rounds = min([(cost_of(lane.head_size()) - lane.left - 1) // QUANTUM for lane in self._round])
         for lane in self._round:
             lane.left += rounds * QUANTUM
+
+
+def _give_turns(lanes: list[Lane]) -> Lane:
+    """Give these lanes their turns until one may send its head; returns that one."""
+    missing = [max(cost_of(lane.head_size()) - lane.left, 0) for lane in lanes]
+    rounds = max((min(missing) + QUANTUM - 1) // QUANTUM, 1)
+    chosen: Lane | None = None
+    for lane, lacks in zip(lanes, missing, strict=True):
+        if lacks:
+            lane.left += QUANTUM * (rounds if chosen is None else rounds - 1)
+        if chosen is None and lacks <= rounds * QUANTUM:
+            chosen = lane
+    assert chosen is not None  # the one that lacks least
+    return chosen
 
 
 def cost_of(size: i64) -> i64:

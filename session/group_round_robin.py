@@ -38,7 +38,9 @@ class RoundRobin:
     again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, members: dict[Consumer, Member]) -> None:
+        """`members`: all of the group."""
+        self._members = members
         self._rotation: deque[Member] = deque()
         self._busy: deque[Member] = deque()
 
@@ -55,34 +57,75 @@ class RoundRobin:
         else:
             member.consumer.forget(queue)
 
-    def next(self, publish: Publish, queue: Source, now: int) -> Member | None:
-        """The next member that can take a delivery of `queue`; None = no member in the rotation can."""
+    def next(self, publish: Publish, queue: Source, now: int, holder: Consumer | None = None) -> Member | None:
+        """The next member that can take a delivery of `queue`; None = no member in the rotation can.
+
+        `holder`: the only session that may get it (FC-33).
+        """
         rotation = self._rotation
+        if holder is not None:
+            held = self._members.get(holder)
+            if held is None or not held.in_rotation:
+                return None
+            rotation.remove(held)
+            return held if self._takes(held, publish, queue, now) else None
         while rotation:
             member = rotation.popleft()
-            consumer = member.consumer
-            if consumer.can_send(publish, now):
-                if consumer.has_spare_room():
-                    rotation.append(member)
-                    return member
-                if not member.busy:
-                    member.busy = True
-                    self._busy.append(member)
-            member.in_rotation = False
-            consumer.pull_later(queue)
+            if self._takes(member, publish, queue, now):
+                return member
         return None
 
-    def has_taker(self, publish: Publish, now: int) -> bool:
-        """Whether `next` or `next_busy` would find a member that can take a delivery."""
-        return any(member.consumer.can_send(publish, now) for member in [*self._rotation, *self._busy])
+    def _takes(self, member: Member, publish: Publish, queue: Source, now: int) -> bool:
+        """A member has been taken out of the rotation: if it can take a delivery, it is the last one from now on."""
+        consumer = member.consumer
+        if consumer.can_send(publish, now):
+            if consumer.has_spare_room():
+                self._rotation.append(member)
+                return True
+            if not member.busy:
+                member.busy = True
+                self._busy.append(member)
+        member.in_rotation = False
+        consumer.pull_later(queue)
+        return False
 
-    def next_busy(self, publish: Publish, now: int) -> Member | None:
-        """A member that has left the rotation as busy, and can still take a delivery; None if there is none."""
+    def has_any(self, busy: bool = False) -> bool:
+        """Whether there is a member in the rotation; `busy`: one that has left it as busy."""
+        return len(self._busy if busy else self._rotation) > 0
+
+    def has_taker(self, publish: Publish, now: int, holder: Consumer | None) -> bool:
+        """Whether `next` or `next_busy` would find a member that can take a delivery."""
+        return any(
+            member.consumer.can_send(publish, now)
+            for member in [*self._rotation, *self._busy]
+            if holder is None or member.consumer is holder
+        )
+
+    def next_busy(self, publish: Publish, now: int, holder: Consumer | None = None) -> Member | None:
+        """As `next`, a member that has left the rotation as busy, and can still take a delivery."""
         busy = self._busy
+        if holder is not None:
+            held = self._members.get(holder)
+            if held is None or not held.busy:
+                return None
+            busy.remove(held)
+            return held if self._still_takes(held, publish, now) else None
         while busy:
             member = busy.popleft()
-            if not member.in_rotation and not member.left and member.consumer.can_send(publish, now):
-                busy.append(member)
+            if self._still_takes(member, publish, now):
                 return member
-            member.busy = False
         return None
+
+    def _still_takes(self, member: Member, publish: Publish, now: int) -> bool:
+        if not member.in_rotation and not member.left and member.consumer.can_send(publish, now):
+            self._busy.append(member)
+            return True
+        member.busy = False
+        return False
+
+    def dissolve(self, queue: Source) -> None:
+        """All members leave the rotation and pull: there may be something that they could not get before."""
+        while self._rotation:
+            member = self._rotation.popleft()
+            member.in_rotation = False
+            member.consumer.pull_later(queue)

@@ -25,6 +25,14 @@ class Lane(MQueue):
             return self.head().size
         return self.tail.first()[0]
 
+    def seek(self, is_open: Callable[[Publish], bool]) -> bool:
+        """FC-33, keyed groups: have a head that is in memory and open; False if there is none."""
+        return self.is_ready() and is_open(self.head())
+
+    def has_before(self, publish: Publish) -> bool:
+        """FC-33, keyed groups: whether something waits that a delivery must not overtake, other flows aside."""
+        return self.length > 0
+
     def drop(self, policy: str) -> Publish:
         """Remove and return a delivery, as `drop_head`, for one of another lane. Raises IndexError if there is none."""
         if policy == DROP_NEWEST:
@@ -84,6 +92,9 @@ class Lanes(Lane):
     def note_sent(self, lane: Lane, size: int) -> None:
         """The lane whose turn it was has given its head away, of so many payload bytes; `note_left` follows."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def end_seek(self) -> None:
+        """Have the head that it has without `seek`."""
 
     def append(self, publish: Publish) -> None:
         """Add at the end of its lane. The caller has made room."""

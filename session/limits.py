@@ -63,6 +63,8 @@ class Limits:
     """False switches FC-3 off, as the baseline of the experiment. No configuration sets it."""
     fairness: int = FIFO
     """FC-33: between whom the mqueue is fair, as session/flows.py has it."""
+    group_keys: bool = False
+    """FC-33: whether a group gives a flow to one member at a time. Only with `fairness`."""
     max_mqueue_age: int = NEVER
     """FC-36."""
     conflation: "Conflation | None" = None

@@ -227,8 +227,8 @@ class Outbound(Consumer):
             self.sender.arm(now + pause)
         return pause == 0
 
-    def send_pulled(self, publish: Publish, source: Source | None, now: int) -> None:
-        """Send a delivery. `source` may get it back if the session ends before it is acknowledged."""
+    def send_pulled(self, publish: Publish, source: Source | None, now: int) -> bool:
+        """Send a delivery; returns whether the window has it. `source` may get it back if the session ends."""
         sender = self.sender
         sender.counters.count_offered(publish.qos)
         if self.journal is not None and publish.qos:
@@ -241,6 +241,7 @@ class Outbound(Consumer):
             packet_id = sender.send(publish, now)
         if packet_id and source is not None:
             sender.note_source(packet_id, source)
+        return packet_id > 0
 
     def room(self) -> int:
         """How many more deliveries of any QoS would be sent and not queued; at most one pass's."""

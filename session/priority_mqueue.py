@@ -84,6 +84,31 @@ class PriorityMQueue(Lanes):
             raise IndexError("nothing waits")
         return fullest
 
+    def has_before(self, publish: Publish) -> bool:
+        """FC-33: whether something of its flow and weight waits."""
+        return self.lane(publish).has_before(publish)
+
+    def seek(self, is_open: Callable[[Publish], bool]) -> bool:
+        """FC-33: have the turn at a lane that has something open; False if none has.
+
+        The round ends when each lane has had its share that has.
+        """
+        for lane in self._lanes:
+            if lane.length and lane.left and lane.seek(is_open):
+                self.turn = lane
+                return True
+        for lane in self._lanes:
+            if lane.length and not lane.left and lane.seek(is_open):
+                for each in self._lanes:
+                    each.left = weight_of(each)
+                self.turn = lane
+                return True
+        return False
+
+    def end_seek(self) -> None:
+        """Have the turn where it is without `seek`."""
+        self.turn = self._next_turn()
+
     def _lane_of(self, weight: int) -> Lane:
         lanes = self._lanes
         position = 0

@@ -179,7 +179,7 @@ class Sender:
             if self.kept is not None:
                 self.kept.forget(packet_id)
             if self.throttle is not None or self.sources is not None:
-                self.completed(packet_id, inflight)
+                self.completed(packet_id, inflight, now)
             if self.watch is not None:
                 self.watch.note_acknowledged(True, now)
             if self.pacing is not None:
@@ -196,12 +196,14 @@ class Sender:
             if inflight.publish.holder is not None:
                 self.outbox.wait_for(cast("Holder", inflight.publish.holder).received())
 
-    def completed(self, packet_id: int, inflight: Inflight) -> None:
+    def completed(self, packet_id: int, inflight: Inflight, now: int) -> None:
         """A delivery has left the window: no limit counts it any more, and its source does not get it back."""
         if self.throttle is not None:
             self.throttle.completed(inflight.publish)
         if self.sources:
-            self.sources.pop(packet_id, None)
+            source = self.sources.pop(packet_id, None)
+            if source is not None and source.listens:
+                source.completed(inflight.publish, now)
 
     # -- resending (FC-8)
 
@@ -355,16 +357,17 @@ def _give_back(sources: dict[int, Source], window: Window, now: int) -> int:
 
     Returns how many deliveries they have taken back; of others `sources` says nothing any more.
     """
-    returned: dict[Source, list[Publish]] = {}
+    returned: dict[Source, tuple[list[Publish], list[Publish]]] = {}
     for packet_id, inflight in window.entries.items():
         source = sources.get(packet_id)
-        if source is not None and inflight.publish.qos == 1:
-            returned.setdefault(source, []).append(inflight.publish)
-    taken = {source for source, deliveries in returned.items() if source.take_back(deliveries, now)}
+        if source is not None and (inflight.publish.qos == 1 or source.listens):
+            deliveries, lost = returned.setdefault(source, ([], []))
+            (deliveries if inflight.publish.qos == 1 else lost).append(inflight.publish)
+    taken = {source for source, own in returned.items() if source.take_back(own[0], own[1], now)}
     for packet_id, inflight in window.entries.items():
         if inflight.publish.qos != 1 or sources.get(packet_id) not in taken:
             sources.pop(packet_id, None)
-    return sum([len(returned[source]) for source in taken])
+    return sum([len(returned[source][0]) for source in taken])
 
 
 def _tell_unacknowledged(counters: Counters, window: Window, taken_back: dict[int, Source] | None) -> None:

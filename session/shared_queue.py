@@ -1,16 +1,18 @@
 """FC-13: a shared subscription is one queue, from which the members of the group pull."""
 
-from typing import final
+from typing import cast, final
 
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.backpressure import Backpressure
 from session.counters import Counters
 from session.flows import FIFO
+from session.group_keys import GroupKeys, goes_first
 from session.group_round_robin import Member, RoundRobin
 from session.holder import hold, release
 from session.host import Host
 from session.journal import QueueJournal
+from session.lanes import Lanes
 from session.limits import Limits
 from session.mqueue import NEAR, MQueue, never_fits
 from session.new_mqueue import new_mqueue
@@ -30,7 +32,10 @@ from session.source import BLOCKED, DELIVERED, EMPTY, Consumer, Source
 
 @final
 class SharedQueue(Source):
-    """The queue of one group. While it is not empty, no member can take its head."""
+    """The queue of one group. While it is not empty, no member can take its head.
+
+    With keys (FC-33): no member in the rotation can take any head that is open to it.
+    """
 
     def __init__(self, name: str, limits: Limits, host: Host) -> None:
         self.name = name
@@ -43,7 +48,9 @@ class SharedQueue(Source):
         """FC-34."""
         self.limits = limits
         self._host = host
-        self._rotation = RoundRobin()
+        self._rotation = RoundRobin(self.members)
+        self._keys = GroupKeys(limits.fairness, self.members) if limits.group_keys else None
+        self.listens = self._keys is not None
         self._pacing: Pacing | None = None
         self._offered: Publish | None = None  # the head that members were last woken for
 
@@ -70,13 +77,14 @@ class SharedQueue(Source):
     def deliver(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
         """Hand a message to the next member in the rotation that can take it, or queue it."""
         self.counters.count_offered(publish.qos)
-        if self.journal is None or publish.qos == 0:
-            self._deliver(publish, publisher, now)
-            return
-        publish = self.journal.add(publish)
-        hold(publish)
-        self._deliver(publish, publisher, now)
-        release(publish)
+        kept = self.journal is not None and publish.qos > 0
+        if self.journal is not None and kept:
+            publish = self.journal.add(publish)
+            hold(publish)
+        if not goes_first(publish, self.mqueue, self._keys) or not self._give(publish, now):
+            self._store(publish, publisher, now)
+        if kept:
+            release(publish)
 
     def restore(self, journal: QueueJournal) -> None:
         """FC-27: what waited before the process began."""
@@ -85,30 +93,29 @@ class SharedQueue(Source):
         mqueue.restore(journal, self._wake_members)
         self.counters.restore_mqueue(mqueue)
 
-    def restore_handed_over(self, qos: int) -> None:
-        """FC-27: a member had a delivery of this queue in its window before the process began."""
-        self.counters.count_offered(qos)
-        self.counters.count_handed_over(qos, 1)
+    def restore_handed_over(self, publish: Publish, consumer: Consumer) -> None:
+        """FC-27: a session had a delivery of this queue in its window before the process began."""
+        self.counters.count_offered(publish.qos)
+        self.counters.count_handed_over(publish.qos, 1)
+        if self._keys is not None:
+            self._keys.add(publish, consumer)
 
     def _wake_members(self) -> None:
-        """FC-30: the head is in memory again, so members can pull it."""
+        """FC-30: a head is in memory again, so members can pull it."""
+        self._rotation.dissolve(self)
         for consumer in self.members:
             if consumer.is_online():
                 consumer.wake()
 
-    def _deliver(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
-        mqueue = self.mqueue
-        if (mqueue is None or mqueue.length == 0) and self._give(publish, now):
-            return
-        self._store(publish, publisher, now)
-
     def pull(self, consumer: Consumer, now: int) -> int:
-        """A member can send again: hand it what waits. Once the queue is empty, it rejoins the rotation."""
+        """A member can send again: hand it what waits. Once nothing does that it may get, it rejoins the rotation."""
         member = self.members[consumer]
         mqueue = self.mqueue
         if mqueue is not None:
             waited = mqueue.length
-            while self._is_ready(mqueue, now) and consumer.has_room() and consumer.can_send(mqueue.head(), now):
+            while (
+                self._is_ready(mqueue, now, consumer) and consumer.has_room() and consumer.can_send(mqueue.head(), now)
+            ):
                 self._hand_over(member, mqueue.head(), now)
                 mqueue.pop()  # FC-24: now that the member's window holds it
             if mqueue.length < waited:
@@ -116,16 +123,28 @@ class SharedQueue(Source):
                 self._wake_able_members(now)
             if mqueue.length:
                 mqueue.read_ahead()
-                return DELIVERED if mqueue.length < waited else BLOCKED
-            mqueue.overflowing = False
+                if self._keys is None or self._is_ready(mqueue, now, consumer):
+                    return DELIVERED if mqueue.length < waited else BLOCKED
+            else:
+                mqueue.overflowing = False
         self._rotation.join(member)
         return EMPTY
 
-    def take_back(self, deliveries: list[Publish], now: int) -> bool:
+    def completed(self, publish: Publish, now: int) -> None:
+        """FC-33: a session has acknowledged a delivery: others may get what waits of its flow, if that was the last."""
+        if self._keys is not None and self._keys.remove(publish):
+            if self._rotation.has_any():
+                self._dispatch(now)
+            self._wake_able_members(now)
+
+    def take_back(self, deliveries: list[Publish], lost: list[Publish], now: int) -> bool:
         """A member's session has ended: put what it has not acknowledged at the head, for the other members.
 
-        Returns False if there are no others.
+        Returns False if there are no others. `lost`: QoS 2, which no other session may get [MQTT-4.8.2-5].
         """
+        if self._keys is not None:
+            for publish in [*deliveries, *lost]:
+                self._keys.remove(publish)
         if not self.members:
             return False
         mqueue = self.mqueue
@@ -149,13 +168,20 @@ class SharedQueue(Source):
     def _dispatch(self, now: int) -> None:
         """Hand over what waits while a member in the rotation can take it."""
         mqueue = self.mqueue
-        while mqueue is not None and self._is_ready(mqueue, now) and self._give(mqueue.head(), now):
-            mqueue.pop()
-            self._note_drained(mqueue, now)
+        while mqueue is not None and self._is_ready(mqueue, now):
+            if self._give(mqueue.head(), now):
+                mqueue.pop()
+                self._note_drained(mqueue, now)
+            elif not self._rotation.has_any():
+                break
 
-    def _is_ready(self, mqueue: MQueue, now: int) -> bool:
-        """Whether there is a head to hand over. What is before it and may not be delivered any more is dropped."""
-        while mqueue.is_ready():
+    def _is_ready(self, mqueue: MQueue, now: int, consumer: Consumer | None = None, busy: bool = False) -> bool:
+        """Whether there is a head to hand over; with keys: that is open, as `GroupKeys.seek` has it (FC-33).
+
+        What is before it and may not be delivered any more is dropped.
+        """
+        keys = self._keys
+        while mqueue.is_ready() if keys is None else keys.seek(mqueue, consumer, busy):
             head = mqueue.head()
             if has_aged(head, now, self.limits) and not has_expired(head, now):
                 self.counters.count_drop("aged", mqueue.drop_head())
@@ -174,27 +200,30 @@ class SharedQueue(Source):
                 self.counters.count_drop("aged", publish)
             if dropped:
                 self._note_drained(mqueue, now)
+                self._wake_able_members(now)
 
-    def _give(self, publish: Publish, now: int) -> bool:
-        """Hand a message to the next member in the rotation that can take it; False if there is none."""
-        member = self._rotation.next(publish, self, now)
+    def _give(self, publish: Publish, now: int, busy: bool = False) -> bool:
+        """Hand a message to the next member in the rotation that can take it; False if there is none.
+
+        `busy`: to one that has left it as busy.
+        """
+        rotation, holder = self._rotation, self._holder(publish)
+        member = rotation.next_busy(publish, now, holder) if busy else rotation.next(publish, self, now, holder)
         if member is None:
             return False
         self._hand_over(member, publish, now)
         return True
 
-    def _give_to_busy(self, publish: Publish, now: int) -> bool:
-        """Hand a message to a busy member that can still take it; False if there is none."""
-        member = self._rotation.next_busy(publish, now)
-        if member is None:
-            return False
-        self._hand_over(member, publish, now)
-        return True
+    def _holder(self, publish: Publish) -> Consumer | None:
+        """FC-33: the only session that may get a message now; None = any."""
+        return None if self._keys is None else self._keys.holder(publish)
 
     def _hand_over(self, member: Member, publish: Publish, now: int) -> None:
         self.counters.count_handed_over(publish.qos, 1)
         consumer = member.consumer
-        consumer.send_pulled(member.delivery(publish), self, now)
+        in_window = consumer.send_pulled(member.delivery(publish), self, now)
+        if self._keys is not None and in_window:
+            self._keys.add(publish, consumer)
         consumer.wake()
 
     def _store(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
@@ -206,7 +235,8 @@ class SharedQueue(Source):
             self.counters.count_drop("offline_qos0", publish)  # FC-7
             return
         self._give_until_fits(mqueue, publish, now)
-        if mqueue.length == 0 and not mqueue.fits(publish, limits) and self._give_to_busy(publish, now):
+        goes_over = not mqueue.fits(publish, limits) and goes_first(publish, mqueue, self._keys)
+        if goes_over and self._give(publish, now, busy=True):
             return
         if (mqueue.fits(publish, limits) or self._may_join(mqueue, publish, publisher, now)) and (
             mqueue.newest is None or not supersede(mqueue, publish, self.counters)  # FC-37
@@ -222,11 +252,14 @@ class SharedQueue(Source):
 
     def _give_until_fits(self, mqueue: MQueue, publish: Publish, now: int) -> None:
         """FC-6: nothing is dropped while it could be sent."""
-        while not mqueue.fits(publish, self.limits) and self._is_ready(mqueue, now):
-            if not self._give_to_busy(mqueue.head(), now):
+        while not mqueue.fits(publish, self.limits) and self._is_ready(mqueue, now, None, busy=True):
+            if self._give(mqueue.head(), now, busy=True):
+                mqueue.pop()
+                self._note_drained(mqueue, now)
+            elif not self._rotation.has_any(busy=True):
                 break
-            mqueue.pop()
-            self._note_drained(mqueue, now)
+        if self._keys is not None:
+            cast("Lanes", mqueue).end_seek()
 
     # -- telling publishers (FC-34)
 
@@ -245,11 +278,13 @@ class SharedQueue(Source):
             self._give_until_fits(mqueue, publish, now)
             drop_expired(mqueue, publish, self.limits, self.counters, now)
             self._wake_able_members(now)
-        large = mqueue.length == 0 and not mqueue.fits(publish, self.limits)  # too large to wait
         if (
             mqueue.fits(publish, self.limits)
             or is_below_share(mqueue, publish, self.limits)
-            or (large and self._rotation.has_taker(publish, now))
+            or (
+                goes_first(publish, mqueue, self._keys)
+                and self._rotation.has_taker(publish, now, self._holder(publish))
+            )
         ):
             backpressure.note_room()
             return backpressure if arriving and backpressure.waiters else None
@@ -316,7 +351,17 @@ class SharedQueue(Source):
     def _wake_able_members(self, now: int) -> None:
         """The head may be new: wake members whose byte window has room for it, though not for the last one (FC-10)."""
         mqueue = self.mqueue
-        if self.limits.byte_windows and mqueue is not None and mqueue.is_ready():
+        if mqueue is None:
+            return
+        if self._keys is not None and mqueue.newest is not None:
+            self._dispatch(now)  # FC-37: a head may be of another flow than the one before
+        if not self.limits.byte_windows:
+            return
+        if self._keys is not None:
+            for consumer, member in self.members.items():
+                if not member.in_rotation and consumer.is_open():
+                    consumer.wake()  # FC-33: what is open to it is in several lanes
+        elif mqueue.is_ready():
             head = mqueue.head()
             if head is self._offered:
                 return

@@ -25,13 +25,21 @@ class Source:
 
     journal: QueueJournal | None = None
     """FC-27; None = what waits in it does not survive the process."""
+    listens = False
+    """FC-33: whether `completed` is called for what it has handed over."""
 
     def pull(self, consumer: "Consumer", now: int) -> int:
         """Deliver what the session can send in this pass. Returns EMPTY, DELIVERED, BLOCKED or YIELD."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def take_back(self, deliveries: list[Publish], now: int) -> bool:
-        """A session that ends returns QoS 1 deliveries; False if the source does not take them."""
+    def completed(self, publish: Publish, now: int) -> None:
+        """A session has completed a delivery, or given it up."""
+
+    def take_back(self, deliveries: list[Publish], lost: list[Publish], now: int) -> bool:
+        """A session that ends returns QoS 1 deliveries; False if the source does not take them.
+
+        `lost`: if the source listens, the QoS 2 deliveries that end with the session.
+        """
         return False
 
 
@@ -98,8 +106,11 @@ class Consumer:
         """Whether a source's delivery can be sent at once; if not, it stays in the source."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def send_pulled(self, publish: Publish, source: Source | None, now: int) -> None:
-        """Send a delivery. `source` may get it back if the session ends before it is acknowledged."""
+    def send_pulled(self, publish: Publish, source: Source | None, now: int) -> bool:
+        """Send a delivery. `source` may get it back if the session ends before it is acknowledged.
+
+        Returns whether the window has it: not if it is QoS 0, has expired or is too large.
+        """
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def wake(self) -> None:

@@ -137,6 +137,7 @@ TESTED_WITH: Final = {
     "protocol/packet": "by everything that sends a packet",
     "protocol/ping": "protocol/test_decoder_round_trip.py",
     "protocol/publish_encoder": "protocol/test_publish.py",
+    "session/group_keys": "session/test_shared_queue_keys.py",
     "session/group_round_robin": "session/test_shared_queue.py",
     "session/drops": "broker/telemetry/test_drop_events.py",
     "session/tail": "broker/storage/test_kept_queue.py",

@@ -117,6 +117,10 @@ class _Translation:
             assert isinstance(found, list)  # nothing else puts this key
             found.append(entry)
             return True
+        elif (name, setting.value) == ("mqtt.shared_subscription_strategy", "hash_clientid"):
+            self._root.section("session").put("mqueue_fairness", "publisher", setting)
+            self._root.section("session").put("group_order", "key")
+            return True
         elif name == "mqtt.peer_cert_as_username" and setting.value == "cn":
             self._certificate_user = setting
             return True

@@ -122,6 +122,18 @@ mqtt5: {}
 """
 
 
+def test_an_order_without_publishers(path: Path) -> None:
+    """FC-33: `group_order: key` with a queue that tells nobody apart is refused, with its line and the way out."""
+    path.write_text("session:\n  group_order: key\n")
+    (mistake,) = mistakes(path)
+    assert mistake == (
+        "sluice.yaml:2: session.group_order: found 'key' with mqueue_fairness: fifo: set that to publisher or user, "
+        "or write any"
+    )
+    path.write_text("session: {group_order: key, mqueue_fairness: user}")
+    assert config.load(path, {}).config.session.group_order == "key"
+
+
 def test_every_mistake_at_once(path: Path) -> None:
     """All mistakes of file, variables and flags are reported, each with its place and what was expected."""
     path.write_text(EVERY_MISTAKE)

@@ -65,6 +65,7 @@ def test_what_is_given_is_shown(path: Path) -> None:
     [
         ("mqueue_fairness: user", "groups and the journal have one order for all listeners: write it in session"),
         ("mqueue_priorities: []", "groups and the journal have one order for all listeners: write it in session"),
+        ("group_order: any", "groups and the journal have one order for all listeners: write it in session"),
         ("conflate: []", "groups and the journal have one order for all listeners: write it in session"),
         ("overflow_timeout: 5s", "a PUBLISH waits for the receivers of all listeners: write it in session"),
         ("receive_maximum: 5", "CONNACK says the same at all listeners: write it in session"),

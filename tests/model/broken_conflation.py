@@ -6,8 +6,9 @@ from tests.model.books import Books
 from tests.model.group import Group
 from tests.model.knobs import Knobs
 from tests.model.message import Message
-from tests.model.mqueue import MQueue, older_in
+from tests.model.mqueue import MQueue
 from tests.model.session import Model
+from tests.model.waiting import older_in
 
 
 class ToTheEnd(MQueue):

@@ -45,11 +45,10 @@ class KeepsWhatIsBack(Group):
     """FC-13: what comes back goes to the tail."""
 
     def take_back(self, messages: list[Message]) -> int:
-        waiting = self.mqueue.waiting
         back = super().take_back(messages)
-        first = self.mqueue.waiting[: len(messages)]
+        first, others = self.mqueue.waiting[: len(messages)], self.mqueue.waiting[len(messages) :]
         if [message.text for message in first] == [message.text for message in messages]:
-            self.mqueue.waiting = waiting + first
+            self.mqueue.waiting = others + first
         return back
 
 
@@ -82,7 +81,29 @@ class StoresForNobody(Group):
         super().__init__(replace(knobs, mqueue_store_qos0=True), now)
 
 
+class ForgetsPins(Group):
+    """FC-33: any member gets what comes of a flow, though another has some of it unacknowledged."""
+
+    def holder(self, message: Message) -> Member | None:
+        return None
+
+
+class PinsForEver(Group):
+    """FC-33: who has had something of a flow gets all of it, until its session ends."""
+
+    def __init__(self, knobs: Knobs, now: int) -> None:
+        super().__init__(knobs, now)
+        self.pins: dict[int, Member] = {}
+
+    def holder(self, message: Message) -> Member | None:
+        holder = super().holder(message)
+        if holder is not None:
+            self.pins[message.own_flow] = holder
+        pinned = self.pins.get(message.own_flow)
+        return pinned if pinned is not None and not pinned.over else None
+
+
 GROUPS: Final[list[type[Group]]] = [
     AlwaysTheFirst, KeepsWhatIsBack, KeepsWhatIsOld, DropsUnpressed, HighestQos, StoresForNobody, DropsTheFirst,
-    PacesForNobody, GroupTellsForEver,
+    PacesForNobody, GroupTellsForEver, ForgetsPins, PinsForEver,
 ]  # fmt: skip

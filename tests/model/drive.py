@@ -9,7 +9,7 @@ from tests.model import group_world, kept_group_world, kept_world, moves
 from tests.model.group_world import GroupWorld
 from tests.model.kept_group_world import KeptGroupWorld
 from tests.model.kept_world import KeptWorld
-from tests.model.knobs import draw_knobs
+from tests.model.knobs import Knobs, draw_knobs
 from tests.model.world import World
 
 LIVES: Final = [30, 100, 300]
@@ -37,13 +37,18 @@ def drive(steps: int, rng: Random, progress: Progress | None = None, world_type:
     _drive(steps, rng, progress, begin, lambda world: moves.play(world, rng, moves.any_move(world, rng)))
 
 
+def _draw_knobs_of_groups(rng: Random) -> Knobs:
+    knobs = draw_knobs(rng)
+    return replace(knobs, addresses=False, keyed=knobs.fair and rng.random() < 0.7)
+
+
 def drive_groups(
     steps: int, rng: Random, progress: Progress | None = None, world_type: type[GroupWorld] = GroupWorld
 ) -> None:
     """Take that many steps with groups and their members (FC-13). Raises Disagreement."""
 
     def begin() -> GroupWorld:
-        return world_type(replace(draw_knobs(rng), addresses=False))
+        return world_type(_draw_knobs_of_groups(rng))
 
     _drive(steps, rng, progress, begin, lambda world: group_world.play(world, rng))
 
@@ -61,7 +66,7 @@ def drive_kept_groups(steps: int, rng: Random, progress: Progress | None = None)
     """The same with groups of kept sessions. Raises Disagreement."""
 
     def begin() -> KeptGroupWorld:
-        return KeptGroupWorld(replace(draw_knobs(rng), addresses=False))
+        return KeptGroupWorld(_draw_knobs_of_groups(rng))
 
     _drive(steps, rng, progress, begin, lambda world: kept_group_world.play(world, rng))
 

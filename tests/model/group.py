@@ -9,7 +9,9 @@ from tests.model.mqueue import MQueue
 from tests.model.pacing import Pacer, Publisher
 from tests.model.sending import DRAIN_BYTES
 from tests.model.session import Model
+from tests.model.state import Inflight
 from tests.model.telling import Telling
+from tests.model.turns import IsOpen
 
 
 class Group:
@@ -26,6 +28,8 @@ class Group:
         """Who could take something when it was last seen; who gets something goes to the end."""
         self.hurried: list[Member] = []
         """Corner: who has left the line only for having enough to do in its pass; an overflow presses them (FC-6)."""
+        self.takers: list[Member] = []
+        """All sessions that have taken something."""
         self.reports: list[str] = []
         self.telling = Telling(knobs)
 
@@ -51,27 +55,83 @@ class Group:
     def deliver(self, message: Message, now: int, publisher: Publisher | None = None) -> None:
         """A message comes: for whose turn it is among those that can take it, else it waits with the group."""
         self.books.count(f"offered_qos{message.qos}")
-        if not self.mqueue.waiting and self._give(message):
+        if self._goes_first(message) and self._give(message):
             return
         if message.qos == 0 and not self.knobs.mqueue_store_qos0 and not any(m.connected for m in self.members):
             self.books.drop("offline_qos0", 0)  # FC-7
             return
-        while not self.mqueue.fits(message) and self._is_ready() and self._press(self.mqueue.head()):
-            self.mqueue.pop()  # FC-6
-            self._drained()
-        if not self.mqueue.waiting and not self.mqueue.fits(message) and self._press(message):
+        self._press_until_it_fits(message)
+        if not self.mqueue.fits(message) and self._goes_first(message) and self._press(message):
             return
         if self._makes_room(message, now, publisher):
             self.mqueue.join(message, self.books)
+        self._heads_changed()
+
+    def _press_until_it_fits(self, message: Message) -> None:
+        """FC-6."""
+        while not self.mqueue.fits(message) and (head := self._next(self.hurried)) is not None:
+            if self._press(head):
+                self.mqueue.take(head)
+                self._drained()
+            elif not self.hurried:
+                break
+
+    # -- one flow to one member at a time (FC-33)
+
+    def holder(self, message: Message) -> "Member | None":
+        """Who has something unacknowledged of its flow: nobody else may get it."""
+        if self.knobs.keyed:
+            for member in self.takers:
+                if any(each.group is self and each.message.own_flow == message.own_flow for each in member.window):
+                    return member
+        return None
+
+    def _goes_first(self, message: Message) -> bool:
+        """Whether it overtakes nothing that it must not."""
+        return not self.mqueue.waiting or (self.knobs.keyed and not self.mqueue.is_before(message))
+
+    def _open_to(self, members: list["Member"]) -> IsOpen:
+        def is_open(message: Message) -> bool:
+            holder = self.holder(message)
+            return holder is None or holder in members
+
+        return is_open
+
+    def peek(self, member: "Member") -> Message | None:
+        """What a member would get next."""
+        if self.knobs.keyed:
+            return self.mqueue.peek(self._open_to([member]))
+        return self.mqueue.head() if self.mqueue.waiting else None
+
+    def completed(self, message: Message) -> None:
+        """A session has acknowledged it, or given it up: who is in line gets what has waited for that."""
+        if self.knobs.keyed and self.holder(message) is None:
+            if self.line:
+                self._dispatch()
+            self._heads_changed()
+
+    def _heads_changed(self) -> None:
+        """Corner (FC-37): what replaces another's is of another flow, so it may be open where that was not."""
+        if self.knobs.keyed and self.knobs.conflate:
+            self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Who is in line gets what waits."""
+        while (head := self._next(self.line)) is not None:
+            if self._give(head):
+                self.mqueue.take(head)
+                self._drained()
+            elif not self.line:
+                break
 
     # -- telling publishers (FC-34)
 
     def lacks_room(self, message: Message, now: int) -> bool:
         """Whether the publisher of a message of QoS 1 or 2 is told that there is no room for it."""
-        while not self.mqueue.fits(message) and self._is_ready() and self._press(self.mqueue.head()):
-            self.mqueue.pop()  # FC-6
-            self._drained()
-        self.mqueue.drop_expired(message, now, self.books)
+        if not self.mqueue.fits(message):
+            self._press_until_it_fits(message)
+            self.mqueue.drop_expired(message, now, self.books)
+            self._heads_changed()
         if self._has_place(message):
             self.telling.lacks(True, now)
             return False
@@ -86,20 +146,24 @@ class Group:
         return self.telling.tells(online, now)
 
     def _has_place(self, message: Message) -> bool:
-        if not self.mqueue.fits(message) and not self.mqueue.waiting:
-            return any(member.can_take(message) for member in self.line + self.hurried)
-        return self.mqueue.fits(message) or self._is_below_share(message)
+        is_below_share = self.knobs.fair and not self.mqueue.exceeds_share(message)
+        if self.mqueue.fits(message) or (is_below_share and self.mqueue.fits(message, 2)):
+            return True  # FC-33: a quiet publisher is not told that a loud one has filled the queue
+        holder = self.holder(message)
+        takers = [member for member in self.line + self.hurried if holder in {None, member}]
+        return self._goes_first(message) and any(member.can_take(message) for member in takers)
 
-    def _is_below_share(self, message: Message) -> bool:
-        """FC-33: a quiet publisher is not told that a loud one has filled the queue."""
-        return self.knobs.fair and not self.mqueue.exceeds_share(message) and self.mqueue.fits(message, 2)
-
-    def _is_ready(self) -> bool:
-        """Whether there is a head to hand over; what is before it and has waited too long goes (FC-36)."""
+    def _next(self, members: list["Member"]) -> Message | None:
+        """What is next for these; what is before it and has waited too long goes (FC-36)."""
         age = self.knobs.max_mqueue_age
-        while self.mqueue.waiting and self.mqueue.head().overdue(self.pacer.now, age) == "aged":
-            self.books.drop("aged", self.mqueue.pop().qos)
-        return bool(self.mqueue.waiting)
+        while (head := self._head(members)) is not None and head.overdue(self.pacer.now, age) == "aged":
+            self.books.drop("aged", self.mqueue.take(head).qos)
+        return head
+
+    def _head(self, members: list["Member"]) -> Message | None:
+        if self.knobs.keyed:
+            return self.mqueue.seek(self._open_to(members))
+        return self.mqueue.head() if self.mqueue.waiting else None
 
     def _makes_room(self, message: Message, now: int, publisher: Publisher | None) -> bool:
         """Whether it may join (FC-5, FC-16); if not, it has been dropped."""
@@ -151,8 +215,9 @@ class Group:
 
     def _give(self, message: Message) -> bool:
         """The first in line that can take it gets it; who cannot leaves the line, and pulls when its way is free."""
-        while self.line:
-            member = self.line.pop(0)
+        holder = self.holder(message)
+        for member in [member for member in self.line if holder in {None, member}]:
+            self.line.remove(member)
             if member.can_take(message):
                 if member.at_ease():
                     self.line.append(member)
@@ -164,8 +229,9 @@ class Group:
         return False
 
     def _press(self, message: Message) -> bool:
-        while self.hurried:
-            member = self.hurried.pop(0)
+        holder = self.holder(message)
+        for member in [member for member in self.hurried if holder in {None, member}]:
+            self.hurried.remove(member)
             if member not in self.line and member.can_take(message):
                 self.hurried.append(member)
                 self._hand_over(member, message)
@@ -175,20 +241,24 @@ class Group:
     def pull(self, member: "Member") -> str:
         """A member's way is free: it takes what it can. Returns `fed`, `passed over`, or `in line`: nothing is left."""
         waited = len(self.mqueue.waiting)
-        while self._is_ready() and member.has_room() and member.can_take(self.mqueue.head()):
-            self._hand_over(member, self.mqueue.pop())
+        while (head := self._next([member])) is not None and member.has_room() and member.can_take(head):
+            self._hand_over(member, self.mqueue.take(head))
         fed = len(self.mqueue.waiting) < waited  # corner: also if something has waited too long
         if fed:
             self._drained()
-        if self.mqueue.waiting:
+            self._heads_changed()
+        if self._next([member]) is not None if self.knobs.keyed else self.mqueue.waiting:
             return "fed" if fed else "passed over"
-        self.mqueue.overflowing = False
+        if not self.mqueue.waiting:
+            self.mqueue.overflowing = False
         self.line.append(member)
         return "in line"
 
     def _hand_over(self, member: "Member", message: Message) -> None:
         """It goes out at the lower QoS of the message's and the member's own subscription [MQTT-4.8.2-3]."""
         self.books.count(f"sent_qos{message.qos}")
+        if member not in self.takers:
+            self.takers.append(member)
         member.take(replace(message, qos=min(message.qos, self.members[member])), self)
 
     def take_back(self, messages: list[Message]) -> int:
@@ -201,9 +271,8 @@ class Group:
         for message in messages:
             self.books.count(f"sent_qos{message.qos}", -1)
         self.mqueue.put_back(messages, self.books)
-        while self._is_ready() and self._give(self.mqueue.head()):
-            self.mqueue.pop()
-            self._drained()
+        self._dispatch()
+        self._heads_changed()
         return len(messages)
 
 
@@ -214,12 +283,14 @@ class Member(Model):
         super().__init__(knobs, now)
         self.missed: list[Group] = []
         """Groups that had something, or may have had, while it could not take it, in the order in which it pulls."""
+        self.resends = False
+        """Corner: while it resends what it has kept, it takes nothing."""
 
     # -- can it take something?
 
     def is_open(self) -> bool:
         """Whether what comes from a group would not have to wait here; corner: its own mailbox does not count."""
-        blocked = self.congested or self._kept() or self.window_full() or self.mqueue.waiting
+        blocked = self.congested or self.resends or self._kept() or self.window_full() or self.mqueue.waiting
         return self.connected and not blocked
 
     def can_take(self, message: Message) -> bool:
@@ -241,6 +312,15 @@ class Member(Model):
         for inflight in self.window:
             if inflight.message is message:
                 inflight.group = group
+
+    def _resend_kept(self) -> None:
+        self.resends = True
+        super()._resend_kept()
+        self.resends = False
+
+    def _completed(self, inflight: Inflight) -> None:
+        if isinstance(inflight.group, Group):
+            inflight.group.completed(inflight.message)
 
     # -- pulling
 
@@ -268,14 +348,15 @@ class Member(Model):
         unwritten = self.unwritten_qos0
         if not self.congested:
             self.unwritten_qos0 = []
-        pulls = any(group.mqueue.waiting and self.can_take(group.mqueue.head()) for group in self.missed)
+        heads = [group.peek(self) for group in self.missed]
+        pulls = any(head is not None and self.can_take(head) for head in heads)
         self.unwritten_qos0 = unwritten
         return pulls or super().has_work()
 
     def deadline(self) -> int | None:
         """Also when its rate lets it take what a group has."""
         due = super().deadline()
-        waiting = [group.mqueue.head() for group in self.missed if group.mqueue.waiting]
+        waiting = [head for head in [group.peek(self) for group in self.missed] if head is not None]
         if self.rate is None or not self.is_open() or not any(self._throttle(head) == "rate" for head in waiting):
             return due
         token_at = self.rate.next_at(self.now)
@@ -283,9 +364,10 @@ class Member(Model):
 
     def end(self) -> None:
         """What it has taken and not completed goes back, QoS 1 only [MQTT-4.8.2-5]."""
-        taken = [inflight for inflight in self.window if inflight.message.qos == 1]
+        taken = [inflight for inflight in self.window if inflight.message.qos == 1 or self.knobs.keyed]
         super().end()
         groups = list(dict.fromkeys(inflight.group for inflight in taken if isinstance(inflight.group, Group)))
         for group in groups:
-            back = group.take_back([inflight.message for inflight in taken if inflight.group is group])
+            own = [inflight.message for inflight in taken if inflight.group is group]
+            back = group.take_back([message for message in own if message.qos == 1])
             self.books.count("shared_returned", back)

@@ -14,7 +14,7 @@ from tests.model.knobs import Knobs
 from tests.model.message import Message
 from tests.model.moves import EXPIRIES, SIZES, TOPICS, WAITS
 from tests.model.pair import START
-from tests.model.real import limits_of, publish_of
+from tests.model.real import limits_of, publish_of, text_of
 from tests.model.source import OtherSource, Part, Source, flow_of, pass_time
 from tests.model.world import World
 from tests.support.session.host import NotingHost
@@ -50,6 +50,11 @@ class SharedWorld:
         self.journal: Journal | None = None
         """Where what has to survive is written (FC-27)."""
         self.count = 0
+        self.keyed = knobs.keyed
+        self.sent: list[tuple[object, str, int]] = []
+        """Publisher, topic and QoS of each message, by the number in its text."""
+        self.first_sent: dict[tuple[object, str, int], dict[int, None]] = {}
+        """The numbers of those that have been sent, in that order."""
 
     def deliver(self, qos: int, size: int, topic: str, expiry: int, now: int, source: Source | None) -> str:
         """A message comes for the group; returns its text."""
@@ -57,6 +62,7 @@ class SharedWorld:
         self.count += 1
         payload = text.encode().ljust(size, b".")
         message = Message(text, topic, qos, payload, now, expiry, flow_of(source), number=self.count)
+        self.sent.append((message.flow, topic, qos))
         if source is not None and qos and self.model.telling.applies():
             lacks = self.model.lacks_room(message, now)
             found = self.real.lacking(publish_of(message), True, now) is not None
@@ -89,6 +95,21 @@ class SharedWorld:
         assert self.model.reports == self.host.reports
         compare_queue(self.model.mqueue, self.model.books, self.real.mqueue, self.real.counters)
 
+    def check_keys(self, peers: list[MemberWorld]) -> None:
+        """FC-33: a flow is unacknowledged at one session only, and first sent in the order of publishing."""
+        holders: dict[object, MemberWorld] = {}
+        for peer in peers if self.keyed else []:
+            sender = peer.real.outbound.sender
+            for packet_id, inflight in sender.window.entries.items():
+                if (sender.sources or {}).get(packet_id) is not self.real:
+                    continue
+                number = int(text_of(inflight.publish)[1:])
+                kind = self.sent[number]
+                assert holders.setdefault(kind[0], peer) is peer, f"{self.name}{number}: two sessions have its flow"
+                first = self.first_sent.setdefault(kind, {})
+                assert number in first or not first or number > next(reversed(first)), f"{self.name}{number}: late"
+                first[number] = None
+
 
 class GroupWorld:
     """Two groups and some sessions that share with one or both."""
@@ -120,6 +141,7 @@ class GroupWorld:
             peer.check()
         for shared in self.groups:
             shared.check(self.sources)
+            shared.check_keys(self.peers)
 
     # -- what may happen
 

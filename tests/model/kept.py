@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from tests.model.inbound import Pending
 from tests.model.knobs import Knobs
 from tests.model.message import Message
-from tests.model.mqueue import conflates
 from tests.model.session import Model
 from tests.model.state import Inflight
+from tests.model.waiting import conflates
 
 
 @dataclass

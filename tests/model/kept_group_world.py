@@ -137,6 +137,8 @@ class KeptGroupWorld(GroupWorld):
             qos = [shared.model.members.get(peer.member, -1) for shared in before]
             peer.go_on(models)
             pulled += [(peer, restored, number) for restored, number in peer.restore(saved[peer.name])]
+            for shared in self.groups:
+                shared.model.takers.append(peer.member)
             for shared, own in zip(self.groups, qos, strict=True):
                 if own >= 0:
                     shared.join(peer, own)
@@ -148,6 +150,7 @@ class KeptGroupWorld(GroupWorld):
         """The model of a group goes on with what is on disk."""
         shared = SharedWorld(self.group_type(self.knobs, self.now), self.knobs, before.name)
         shared.count = before.count
+        shared.sent, shared.first_sent = before.sent, before.first_sent
         books = shared.model.books
         for message in still_waiting(self.on_disk[shared.name], self.knobs, self.now):
             shared.model.mqueue.join(message, books)
@@ -169,7 +172,7 @@ class KeptGroupWorld(GroupWorld):
         Restorer(lambda _: None, self.disk.journal.lanes, self.now).group(shared.real, kept, saved)
         for peer, restored, number in pulled:
             if number == saved.number:
-                shared.real.restore_handed_over(restored.publish.qos)
+                shared.real.restore_handed_over(restored.publish, peer.real.outbound)
                 peer.real.outbound.sender.note_source(restored.packet_id, shared.real)
 
 

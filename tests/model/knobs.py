@@ -34,6 +34,8 @@ class Knobs:
     """FC-34."""
     fair: bool = False
     """Whether the mqueue is fair between publishers (FC-33)."""
+    keyed: bool = False
+    """Whether a group gives a flow to one member at a time (FC-33); only where it is fair."""
     conflate: tuple[str, ...] = ()
     """Filters of topics of which only the newest waits (FC-37)."""
     slow_threshold: float = 0.5

@@ -30,6 +30,11 @@ class Message:
     """When the process began, if it has come before that (FC-27)."""
 
     @property
+    def own_flow(self) -> int:
+        """FC-33: that of who has published it."""
+        return self.publisher or self.flow
+
+    @property
     def size(self) -> int:
         """Payload bytes: what byte limits count."""
         return len(self.payload)

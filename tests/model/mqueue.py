@@ -1,199 +1,25 @@
-"""The mqueue: FC-4 (first in, first out), FC-5 (overflows), FC-12 (weights), FC-33 (flows) and FC-37 (conflation)."""
+"""The mqueue: FC-5 (overflows), FC-36 (age) and FC-37 (conflation) over what waits."""
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 from itertools import takewhile
-from typing import Final
 
 from tests.model.books import Books
 from tests.model.knobs import Knobs
 from tests.model.message import Message
+from tests.model.turns import cost
+from tests.model.waiting import Waiting, older_in
 
 
-@cache
-def weight_of(topic: str, rules: tuple[tuple[str, int], ...]) -> int:
-    """FC-12: the weight that the most specific matching filter gives; topics without one have the lightest, 1.
-
-    Corner: which filter is the most specific is decided level by level from the left: a name, then `+`, then `#`.
-    """
-    found = [(_vagueness(topic_filter), weight) for topic_filter, weight in rules if _matches(topic_filter, topic)]
-    return min(found)[1] if found else 1
-
-
-def conflates(topic: str, knobs: Knobs) -> bool:
-    """FC-37: whether only the newest of a topic waits."""
-    return any(_matches(topic_filter, topic) for topic_filter in knobs.conflate)
-
-
-def _vagueness(topic_filter: str) -> list[int]:
-    return [{"+": 1, "#": 2}.get(level, 0) for level in topic_filter.split("/")]
-
-
-def _matches(topic_filter: str, topic: str) -> bool:
-    wanted, levels = topic_filter.split("/"), topic.split("/")
-    if wanted[-1] == "#":
-        wanted = wanted[:-1]
-        levels = levels[: len(wanted)]
-    return len(wanted) == len(levels) and all(w in ("+", level) for w, level in zip(wanted, levels, strict=True))
-
-
-QUANTUM: Final = 512
-"""FC-33: bytes that a flow may send more in each round."""
-
-
-def cost(message: Message) -> int:
-    """FC-33: what a delivery costs its flow. Corner: an empty one is not free."""
-    return message.size + 64
-
-
-class Round:
-    """FC-33: the flows that wait, of one weight: the first one has its turn."""
-
-    def __init__(self) -> None:
-        self.flows: list[int] = []
-        self.left: dict[int, int] = {}
-        """Bytes that a flow may still send in this round. Corner: they are gone when nothing of it waits."""
-
-    def copy(self) -> "Round":
-        """The same, to play with."""
-        aside = Round()
-        aside.flows, aside.left = list(self.flows), dict(self.left)
-        return aside
-
-    def join(self, flow: int) -> None:
-        """Something of a flow waits. Corner: the turn of a new one is after those of all others."""
-        if flow not in self.flows:
-            self.flows.append(flow)
-            self.left[flow] = QUANTUM if len(self.flows) == 1 else 0
-
-    def leave(self, flow: int) -> None:
-        """Nothing of a flow waits any more."""
-        had_turn = self.flows[0] == flow
-        self.flows.remove(flow)
-        if had_turn and self.flows:
-            self.left[self.flows[0]] += QUANTUM
-
-    def settle(self, heads: dict[int, Message]) -> None:
-        """Turns end until the first flow may send its head. Corner: one that is alone need not wait for that."""
-        while self.flows and self.left[self.flows[0]] < cost(heads[self.flows[0]]):
-            if len(self.flows) == 1:
-                self.left[self.flows[0]] = cost(heads[self.flows[0]])
-                return
-            self.flows.append(self.flows.pop(0))
-            self.left[self.flows[0]] += QUANTUM
-
-
-class MQueue:
-    """What waits, in the order in which it came. Without rules all topics have one weight: first in, first out."""
+class MQueue(Waiting):
+    """What waits, bounded."""
 
     def __init__(self, knobs: Knobs) -> None:
-        self.knobs = knobs
-        self.waiting: list[Message] = []
-        self.sent_in_round: dict[int, int] = {}
-        """FC-12: in each round a weight of w sends up to w deliveries."""
-        self.rounds: dict[int, Round] = {}
-        """FC-33: by weight."""
+        super().__init__(knobs)
         self.overflowing = False
+        """Whether the episode of overflowing is on: it is reported once."""
         self.keeps = False
         """FC-34: whether an overflow drops what arrives."""
-        """Whether the episode of overflowing is on: it is reported once."""
-
-    def weight(self, message: Message) -> int:
-        """FC-12."""
-        return weight_of(message.topic, self.knobs.mqueue_priorities)
-
-    # -- in which order (FC-4, FC-12)
-
-    def head(self) -> Message:
-        """Of the heaviest weight that waits and has not had its share of the round, the head."""
-        if not self.knobs.mqueue_priorities:
-            return self._head_of(1)
-        turn = next(weight for weight in self._weights() if self.sent_in_round.get(weight, 0) < weight)
-        return self._head_of(turn)
-
-    def _head_of(self, weight: int) -> Message:
-        """Of the flow whose turn it is, what came first."""
-        lane = [message for message in self.waiting if self.weight(message) == weight]
-        if self.knobs.fair:
-            lane = [message for message in lane if message.flow == self.rounds[weight].flows[0]]
-        return lane[0]
-
-    def _weights(self) -> list[int]:
-        """The weights that wait, heaviest first."""
-        return sorted({self.weight(message) for message in self.waiting}, reverse=True)
-
-    def pop(self) -> Message:
-        """Take the head; it uses up its weight's share."""
-        head = self.head()
-        weight = self.weight(head)
-        self.sent_in_round[weight] = self.sent_in_round.get(weight, 0) + 1
-        if self.knobs.fair:
-            self.rounds[weight].left[head.flow] -= cost(head)
-        self.remove(head)
-        return head
-
-    def remove(self, message: Message) -> None:
-        """Something leaves. Corner: the round ends at once when all that still waits has had its share."""
-        self.waiting.remove(message)
-        if self.knobs.fair:
-            self._left(self.weight(message), message.flow)
-        self._end_round()
-
-    def _end_round(self) -> None:
-        if all(self.sent_in_round.get(weight, 0) >= weight for weight in map(self.weight, self.waiting)):
-            self.sent_in_round = {}
-
-    def _heads(self, weight: int) -> dict[int, Message]:
-        """FC-33: the first of each flow."""
-        return {message.flow: message for message in reversed(self.waiting) if self.weight(message) == weight}
-
-    def _left(self, weight: int, flow: int) -> None:
-        heads = self._heads(weight)
-        if flow not in heads:
-            self.rounds[weight].leave(flow)
-        self.rounds[weight].settle(heads)
-
-    def _joined(self, message: Message) -> None:
-        if self.knobs.fair:
-            weight = self.weight(message)
-            self.rounds.setdefault(weight, Round()).join(message.flow)
-            self.rounds[weight].settle(self._heads(weight))
-
-    def in_order(self) -> list[Message]:
-        """All that waits, in the order in which it would go if nothing else came."""
-        if not self.knobs.mqueue_priorities:
-            return self._in_order_of(1)
-        lanes = {weight: self._in_order_of(weight) for weight in self._weights()}
-        sent = dict(self.sent_in_round)
-        order: list[Message] = []
-        while len(order) < len(self.waiting):
-            turn = next((w for w, lane in lanes.items() if lane and sent.get(w, 0) < w), 0)
-            if turn:
-                order.append(lanes[turn].pop(0))
-                sent[turn] = sent.get(turn, 0) + 1
-            else:
-                sent = {}
-        return order
-
-    def _in_order_of(self, weight: int) -> list[Message]:
-        """The same of one weight."""
-        waiting = [message for message in self.waiting if self.weight(message) == weight]
-        if not self.knobs.fair or not waiting:
-            return waiting
-        lanes = {flow: [m for m in waiting if m.flow == flow] for flow in self.rounds[weight].flows}
-        turns = self.rounds[weight].copy()
-        order: list[Message] = []
-        while turns.flows:
-            turn = turns.flows[0]
-            order.append(lanes[turn].pop(0))
-            turns.left[turn] -= cost(order[-1])
-            if not lanes[turn]:
-                turns.leave(turn)
-            turns.settle({flow: lane[0] for flow, lane in lanes.items() if lane})
-        return order
-
-    # -- what an overflow drops (FC-5)
 
     def bytes(self) -> int:
         """Payload bytes that wait."""
@@ -335,13 +161,6 @@ class MQueue:
             flows = [flow for flow in flows if flow in with_qos0]
         longest = max(flows, key=lambda flow: sum(cost(m) for m in candidates if m.flow == flow))
         return [message for message in candidates if message.flow == longest]
-
-
-def older_in(mqueue: MQueue, arrival: Message) -> Message | None:
-    """FC-37: what it replaces."""
-    if not conflates(arrival.topic, mqueue.knobs):
-        return None
-    return next((message for message in mqueue.waiting if message.topic == arrival.topic), None)
 
 
 def _replace(mqueue: MQueue, older: Message, newer: Message, books: Books) -> None:

@@ -53,6 +53,7 @@ def limits_of(knobs: Knobs) -> Limits:
         overflow_timeout=knobs.overflow_timeout,
         overflow_offline_grace=knobs.overflow_offline_grace,
         fairness=PUBLISHER if knobs.fair else FIFO,
+        group_keys=knobs.keyed,
     )
 
 

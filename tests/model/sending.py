@@ -6,8 +6,8 @@ mailbox -> a pass: gate, window, mqueue -> outbox -> `flush`, which is what the 
 from typing import Final
 
 from tests.model.message import Message, Packet
-from tests.model.mqueue import older_in
 from tests.model.state import PACKET_IDS, Inflight, State
+from tests.model.waiting import older_in
 
 PASS_DELIVERIES: Final = 100
 PASS_BYTES: Final = 262_144
@@ -280,6 +280,7 @@ class Sending(State):
                 break
             if inflight.waits_for != "PUBCOMP" and self._too_large(inflight.message):
                 self.window.remove(inflight)
+                self._completed(inflight)
                 continue
             if inflight.waits_for != "PUBCOMP" and self.rate is not None:
                 self.rate.spend(self.now)

@@ -73,6 +73,7 @@ class Model(Sending):
             self._answer(("PUBREL", packet_id, 0))
             return
         self.window.remove(inflight)
+        self._completed(inflight)
         self.pacer.moved()  # corner: that is as good as draining, also if nothing waits
         self.slow.acknowledged += 1
         qos = inflight.message.qos

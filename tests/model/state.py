@@ -111,6 +111,9 @@ class State:
         self.outbox = []
         return packets
 
+    def _completed(self, inflight: Inflight) -> None:
+        """It has left the window."""
+
     # -- may it go?
 
     def window_full(self) -> bool:

@@ -20,6 +20,7 @@ SOUND: Final = {
     "max_mqueue_len = 1000, mqueue_store_qos0 = true, use_username_as_clientid = false,\n"
     "peer_cert_as_username = disabled, peer_cert_as_clientid = disabled,\n"
     "shared_subscription_strategy = round_robin, mqueue_priorities = disabled, mqueue_default_priority = lowest }",
+    "strategy": "mqtt.shared_subscription_strategy = hash_clientid",
     "priorities": 'mqtt.mqueue_priorities { "topic/1" = 10, "topic/2.x" = 8 }',
     "tcp": "listeners.tcp.mine { bind = 1899, proxy_protocol = false,"
     "\nproxy_protocol_timeout = 8, enable_authn = true, "

@@ -45,6 +45,12 @@ def imported(tmp_path: Path, text: str, rules: str = SHIPPED_RULES) -> dict[str,
     return loaded
 
 
+def test_members_by_client_id(tmp_path: Path) -> None:
+    """FC-33: members that get messages by the publisher's client id become a keyed group."""
+    found = imported(tmp_path, "mqtt.shared_subscription_strategy = hash_clientid")
+    assert found["session"] == {"mqueue_fairness": "publisher", "group_order": "key", "max_mqueue_bytes": "infinity"}
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the files that configurations name."""
