@@ -2,7 +2,8 @@
 
 Each flow with a backlog has a lane. In each round a lane may send QUANTUM bytes more; what it does not use because its
 head is larger is left for the next round, and gone when the lane is empty. So each flow gets the same share of what the
-client takes, whatever the others send, and a flow that is below its share waits for one round at most.
+client takes, whatever the others send. A flow that begins to wait has its turn at once, as the new flows of FQ-CoDel
+(RFC 8290): it waits for no backlog. It has what it has not used of the round: else it could take all in small pieces.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ class FairMQueue(Lanes):
         self._position: i64 = 0  # of the turn in the round
         self._new: Lane | None = None  # a lane in which nothing waits yet
         self._older: Lane | None = None  # what came before flows were told apart: it is sent first (FC-9)
+        self._rest: dict[int, i64] = {}  # of lanes that have become empty in this round: the bytes that they have left
 
     def __iter__(self) -> Iterator[Publish]:
         """The deliveries that are in memory, in the order in which they will be sent."""
@@ -85,7 +87,7 @@ class FairMQueue(Lanes):
                 count_restored(self, lane)
                 if number == older:
                     self._older = lane
-                self._enter(lane)
+                self._enter(lane, last=True)
 
     def read_ahead(self, least: int = READ_AHEAD) -> None:
         """FC-30: have more of the lanes that are next read back before they are needed."""
@@ -143,7 +145,10 @@ class FairMQueue(Lanes):
             return False
         turn.left = min(turn.left, cost_of(turn.head_size()))
         turn = self.turn = _give_turns(others)
-        self._position = self._round.index(turn)
+        position = self._round.index(turn)
+        if position < self._position:
+            self._rest.clear()  # a round has ended
+        self._position = position
         return True
 
     def _read_heads(self) -> None:
@@ -170,22 +175,26 @@ class FairMQueue(Lanes):
         elif lane is self.turn:
             self._advance()
 
-    def _enter(self, lane: Lane) -> None:
-        """Its turn is after those of all others."""
+    def _enter(self, lane: Lane, last: bool = False) -> None:
+        """It has its turn at once, with what is left of its round; `last`: after all others."""
         self._new = None
-        lane.left = 0
         self._by_number[lane.number] = lane
-        if self.turn is None:
-            self._round.append(lane)
-            self._begin_turn()
-        else:
-            self._round.insert(self._position, lane)
+        self._round.insert(self._position, lane)
+        turn = self.turn
+        if turn is not None and (last or turn is self._older):
+            lane.left = 0
             self._position += 1
+            return
+        lane.left = self._rest.pop(lane.number, QUANTUM) - QUANTUM  # it gets that when its turn begins
+        if turn is not None:
+            turn.left -= QUANTUM  # and so does this one when it goes on
+        self._begin_turn()
 
     def _leave(self, lane: Lane) -> None:
         position = self._position if lane is self.turn else self._round.index(lane)
         del self._round[position]
         del self._by_number[lane.number]
+        self._rest[lane.number] = min(lane.left, QUANTUM)
         if lane is self._older:
             self._older = None
         if position < self._position:
@@ -195,11 +204,11 @@ class FairMQueue(Lanes):
 
     def _begin_turn(self) -> None:
         """The turn of the lane at this position begins."""
+        if self._position == len(self._round):
+            self._begin_round()
         if not self._round:
             self.turn = None
             return
-        if self._position == len(self._round):
-            self._position = 0
         turn = self.turn = self._round[self._position]
         turn.left += QUANTUM
         self._advance()
@@ -213,17 +222,22 @@ class FairMQueue(Lanes):
         while turn.left < cost and turn is not self._older:
             if len(lanes) == 1:
                 turn.left = cost  # as after enough rounds
+                self._begin_round()
                 break
             passed += 1
             if passed == len(lanes):
                 self._skip_rounds()
             self._position += 1
             if self._position == len(lanes):
-                self._position = 0
+                self._begin_round()
             turn = self.turn = lanes[self._position]
             turn.left += QUANTUM
             cost = cost_of(turn.head_size())
         self.turn = turn
+
+    def _begin_round(self) -> None:
+        self._position = 0
+        self._rest.clear()
 
     def _skip_rounds(self) -> None:
         """All heads are large: give each lane at once what it gets in the rounds in which none may send."""

@@ -93,6 +93,10 @@ def jain(run: Run) -> float | None:
     readers = [sum(reader.topic == plan.topic for reader in run.case.readers) for plan in run.case.publishers]
     demands = [done.count * each for done, each in zip(run.sent, readers, strict=True)]
     shares = fair_shares(demands, sum(arrived))
-    of_share = [got / share for got, share in zip(arrived, shares, strict=True) if share]
-    squares = sum(each**2 for each in of_share)
-    return sum(of_share) ** 2 / (len(of_share) * squares) if squares else None
+    return jains([got / share for got, share in zip(arrived, shares, strict=True) if share]) or None
+
+
+def jains(amounts: Sequence[float]) -> float:
+    """Jain's index: 1 if all have the same, 1 / n if one of n has everything; 0 if nobody has anything."""
+    squares = sum(each**2 for each in amounts)
+    return sum(amounts) ** 2 / (len(amounts) * squares) if squares else 0.0

@@ -14,12 +14,12 @@ from tests.model.waiting import older_in
 class ToTheEnd(MQueue):
     """FC-37: what replaces another delivery joins the end."""
 
-    def join(self, arrival: Message, books: Books) -> None:
+    def join(self, arrival: Message, books: Books, last: bool = False) -> None:
         older = older_in(self, arrival)
         if older is not None:
             books.supersede(older.qos)
             self.remove(older)
-        super().join(arrival, books)
+        super().join(arrival, books, last)
 
 
 class AllWait(MQueue):

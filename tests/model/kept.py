@@ -52,7 +52,7 @@ def resume(knobs: Knobs, now: int, kept: Kept, model_type: type[Model] = Model) 
         model.books.value(f"wait_qos{message.qos}_buckets", 0)
     model.books.highest("window_max", len(model.window))
     for message in still_waiting(kept.waiting, knobs, now):
-        model.mqueue.join(message, model.books)
+        model.mqueue.join(message, model.books, last=True)
         model.books.count(f"routed_qos{message.qos}")
     bound = knobs.max_awaiting_rel or len(kept.remembered)
     overdue = max(len(kept.remembered) - bound, 0)

@@ -153,7 +153,7 @@ class KeptGroupWorld(GroupWorld):
         shared.sent, shared.first_sent = before.sent, before.first_sent
         books = shared.model.books
         for message in still_waiting(self.on_disk[shared.name], self.knobs, self.now):
-            shared.model.mqueue.join(message, books)
+            shared.model.mqueue.join(message, books, last=True)
             books.count(f"offered_qos{message.qos}")
         for peer in self._members():
             for inflight in peer.on_disk.window:

@@ -90,12 +90,15 @@ class MQueue(Waiting):
         self.overflowing = True
         return began
 
-    def join(self, arrival: Message, books: Books) -> None:
-        """It waits from now on, in the place of the older one of its topic if only the newest waits (FC-37)."""
+    def join(self, arrival: Message, books: Books, last: bool = False) -> None:
+        """It waits from now on, in the place of the older one of its topic if only the newest waits (FC-37).
+
+        `last`: its flow has no turn at once; so it is after a restart.
+        """
         older = older_in(self, arrival)
         if older is None:
             self.waiting.append(arrival)
-            self._joined(arrival)
+            self._joined(arrival, last)
         else:
             _replace(self, older, arrival, books)
         books.highest("mqueue_max", len(self.waiting))

@@ -131,10 +131,10 @@ class Waiting:
             self.rounds[weight].leave(flow)
         self.rounds[weight].settle(heads)
 
-    def _joined(self, message: Message) -> None:
+    def _joined(self, message: Message, last: bool = False) -> None:
         if self.knobs.fair:
             weight = self.weight(message)
-            self.rounds.setdefault(weight, Round()).join(message.flow)
+            self.rounds.setdefault(weight, Round()).join(message.flow, last)
             self.rounds[weight].settle(self._heads(weight))
 
     def in_order(self) -> list[Message]:

@@ -174,7 +174,7 @@ def test_weights() -> None:
     group = Group(2, keyed(max_inflight=1, priorities=Priorities([("high", 3)])))
     deliver(group, "a1", "b1")
     publish(group, "a2", topic="high")
-    publish(group, "b2", "c1")
+    publish(group, "c1", "b2")
     assert texts(group.peers[1].puback(1)) == ["b2"]
     assert texts(group.peers[0].puback(1)) == ["a2"]
     assert group.waiting() == ["c1"]
@@ -195,10 +195,14 @@ def test_byte_window() -> None:
     """FC-33, FC-10: a member that had no room for what was next is woken for what is next now."""
     group = Group(2, keyed(consumer_window_size=10))
     now = group.peers[0].now
-    for flow, size in enumerate((6, 6, 10, 4)):
-        arrival = message(flow, 1, size=size, now=now)
-        arrival.flow = flow + 1
-        group.queue.deliver(arrival, None, now)
+    arrivals = [message(number, 1, size=size, now=now) for number, size in enumerate((6, 6, 10, 4))]
+    for number, arrival in enumerate(arrivals):
+        arrival.flow = number + 1
+    group.queue.mqueue = new_mqueue(group.queue.limits)
+    group.queue.deliver(arrivals[0], None, now)
+    group.queue.deliver(arrivals[1], None, now)
+    group.queue.mqueue.append(arrivals[3])  # offered to nobody, as what waits behind another one
+    group.queue.deliver(arrivals[2], None, now)
     assert group.run() == [["0"], ["1"]]
     assert not group.peers[0].host.awake
     assert texts(group.peers[1].puback(1)) == ["2"]
