@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import typer
 
 import config
+from broker.cli.checking import certificate_dates, unusable_tls
 from config import imported
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _FILES: Final = ("certfile", "keyfile", "cafile", "crlfile", "password_file", "a
 def checked(output: Path, text: str, users: Path | None, state: "ImportedState | None") -> list[str]:
     """Check the text, and write it, the empty file `users` and the journal; returns problems with files it names.
 
-    With any other mistake nothing is written, and the command ends.
+    Certificates are looked at if all files are there. With any other mistake nothing is written, and the command ends.
     """
     made: list[Path] = []
     try:
@@ -41,6 +42,9 @@ def checked(output: Path, text: str, users: Path | None, state: "ImportedState |
         _undo(made, f"{error.filename}: {error.strerror}")
     if wrong:
         _undo(made, "\n".join(_of_line(each, text) for each in wrong))
+    if not problems:
+        loaded = config.load(made[-1], environ={})
+        problems = [*unusable_tls(loaded), *certificate_dates(loaded)[0]]
     try:
         if state is not None:
             state.write()

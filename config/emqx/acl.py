@@ -41,6 +41,9 @@ _NO_PLACE: Final = "topics have {username}, {client_id} and {role} only"
 _NO_TOPIC: Final = "topics are texts"
 _PROFILE: Final = "the security profile is not in the configuration: emqx.env does not name it"
 _WIDE: Final = "rules are about topics, and a wide subscription gets what its client may receive"
+_EXACT: Final = "rules are about topics, not about filters: all that a filter of eq matches is denied"
+_WIDEST: Final = ("#", "+/#")
+"""Filters that EMQX's own acl.conf denies, so that nobody asks for everything; to deny their topics would deny all."""
 
 
 class Names(Enum):
@@ -224,6 +227,8 @@ class _Reader:
         if not isinstance(text, str) or isinstance(text, Atom):
             return list(EVERYTHING) if self._unknown(_NO_TOPIC) else []
         if exact and set(text.split("/")) & {"+", "#"}:
+            if self._read.denies and text not in _WIDEST:
+                return [text] if self._unknown(_EXACT) else []
             self._read.left.append(f"{{eq, {text}}} is left out: {_WIDE}")
             return []
         written = ""

@@ -44,7 +44,7 @@ class Translated:
     passed_over: Path | None = None
     """Where that file would be if `persistence` were on."""
     chains: Sequence[tuple[str, Line]] = ()
-    """Certificates whose chain may be in a cafile that is for nothing else, and the line that names that."""
+    """Certificates whose chain may be in a cafile or capath that is for nothing else, and the line that names that."""
 
 
 def translate(
@@ -280,9 +280,10 @@ class _Translation:
             where if on else None,
             None if on else where,
             [
-                (self._paths.of(each.lines["certfile"]), each.lines["cafile"])
+                (self._paths.of(each.lines["certfile"]), each.lines[key])
                 for each in served
-                if not each.by_certificate and {"certfile", "cafile"} <= each.lines.keys()
+                for key in ("cafile", "capath")
+                if not each.by_certificate and {"certfile", key} <= each.lines.keys()
             ],
         )
 

@@ -2,10 +2,14 @@
 
 import ssl
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,15 @@ def make_certificates(folder: Path, not_after: datetime | None = None) -> Certif
     server = authority.issue_cert("127.0.0.1", "::1", "localhost", not_after=not_after)
     client = authority.issue_cert("client@example.org", common_name="client")
     return Certificates(cafile, _write(server, folder, "server"), _write(client, folder, "client"))
+
+
+def write_revocations(file: Path) -> None:
+    """Write a list of revocations, of an authority that is in no other file, without any."""
+    now = datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
+    builder = x509.CertificateRevocationListBuilder(name, now, now + timedelta(days=1))
+    signed = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 
 
 def _write(issued: trustme.LeafCert, folder: Path, name: str) -> Certificate:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import config
 from broker.cli.main import app
-from tests.support.certificates import make_certificates
+from tests.support.certificates import make_certificates, write_revocations
 from tests.support.mosquitto_configs import GUARDED, SOUND, WRONG
 
 pytestmark = pytest.mark.once
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the files that configurations name."""
     made = tmp_path_factory.mktemp("mosquitto")
     make_certificates(made)
-    (made / "crl.pem").write_text("-----BEGIN X509 CRL-----\n")
+    write_revocations(made / "crl.pem")
     (made / "passwords").write_text(f"ann:{HASH}\n")
     (made / "acl").write_text("topic readwrite a/#\nuser ann\ntopic read b/#\npattern write c/%u/#\n")
     (made / "others").write_text(f"ben:{HASH}\n")

@@ -79,6 +79,8 @@ def test_sources_that_are_not_taken_over(tmp_path: Path, kind: str) -> None:
         ('{deny, all, all, ["all"]}.', {"topics": ["all"]}),
         ('{deny, all, publish, ["eq a/b", {eq, "c"}]}.', {"topics": ["a/b", "c"]}),
         ('{deny, all, subscribe, ["eq #", "a"]}.', {"topics": ["a"], "action": "subscribe"}),
+        ('{deny, all, subscribe, ["eq a/#", {eq, "a/+"}]}.', {"topics": ["a/#", "a/+"], "action": "subscribe"}),
+        ('{allow, all, subscribe, ["eq a/#", "b"]}.', {"topics": ["b"], "action": "subscribe"}),
         ('{deny, all, publish, ["#"]}. {allow, all, all, ["$x/y"]}.', {"topics": ["#", "$SYS/#", "$x/#"]}),
         ('{deny, all, publish, ["+/x"]}.', {"topics": ["+/x", "$SYS/x"]}),
         ('{deny, {zone, "z"}, publish, ["a"]}.', {"topics": ["a"]}),
