@@ -4,6 +4,8 @@ from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
+from protocol.publish import Publish
+from session.cost import cost
 from session.holder import Holder
 
 BLOCK: Final = "block"
@@ -19,7 +21,7 @@ UNLIMITED: Final = 2**62
 
 @final
 class AddressRule:
-    """An entry of `addresses`. Sizes: payload bytes (on disk: all), -1 = no limit. Times: microseconds, 0 = never."""
+    """An entry of `addresses`. Sizes: bytes as in FC-24a, or on disk; -1 = no limit. Times: microseconds, 0 = never."""
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class Watcher:
 
 @final
 class Address(Holder):
-    """One topic with a limit, and the payload bytes that all sessions hold of it.
+    """One topic with a limit, and what all deliveries of it cost that sessions hold.
 
     As a holder it refers to no other object, except for a watcher while it is full.
     """
@@ -58,7 +60,7 @@ class Address(Holder):
         self.topic = topic
         self.rule = rule
         self.size = 0
-        """Payload bytes of its deliveries in mailboxes, mqueues, windows and the queues of shared subscriptions."""
+        """What its deliveries in mailboxes, mqueues, windows and the queues of shared subscriptions cost (FC-24a)."""
         self.waiting = 0
         """PUBLISHes that wait for room: parked, or paged."""
         self.parked = 0
@@ -71,24 +73,28 @@ class Address(Holder):
         """At this size or below, each release calls the watcher."""
 
     def fits(self, size: int) -> bool:
-        """Whether deliveries of `size` bytes together fit. More than the limit fits only into an empty address."""
+        """Whether deliveries that cost `size` together fit. More than the limit fits only into an empty address."""
         return size == 0 or self.size == 0 or self.size + size <= self.rule.max_size_bytes
 
     def watch(self, size: int) -> None:
-        """Call the watcher as soon as deliveries of `size` bytes together fit."""
+        """Call the watcher as soon as deliveries that cost `size` together fit."""
         self.mark = max(self.rule.max_size_bytes - size, 0)
 
-    def hold(self, size: int) -> None:
-        """Add a delivery of `size` bytes that a session holds."""
-        self.size += size
+    def hold(self, publish: Publish) -> None:
+        """Add a delivery that a session holds."""
+        self.size += cost(publish)
 
-    def release(self, size: int) -> None:
+    def release(self, publish: Publish) -> None:
         """Subtract a delivery that a session no longer holds."""
-        self.size -= size
-        if self.size <= self.mark and self.watcher is not None:
+        self.count(-cost(publish))
+
+    def count(self, change: int) -> None:
+        """Add a delivery of which only the cost is known; if `change` is negative, subtract one."""
+        self.size += change
+        if change < 0 and self.size <= self.mark and self.watcher is not None:
             self.watcher.on_room()
 
-    def address(self) -> "Holder | None":
+    def address(self) -> "Address | None":
         """It counts the bytes itself."""
         return self
 

@@ -1,10 +1,13 @@
 """Counts the places that hold a delivery, for its address (FC-24) or for the journal of a kept session (FC-27)."""
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from mypy_extensions import mypyc_attr
 
 from protocol.publish import Publish
+
+if TYPE_CHECKING:
+    from session.address import Address
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
@@ -15,11 +18,11 @@ class Holder:
     Publish, and to nothing that holds one.
     """
 
-    def hold(self, size: int) -> None:
-        """A delivery of `size` bytes has entered one more place."""
+    def hold(self, publish: Publish) -> None:
+        """A delivery has entered one more place."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def release(self, size: int) -> None:
+    def release(self, publish: Publish) -> None:
         """It has left one."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
@@ -27,7 +30,7 @@ class Holder:
         """Whether PUBLISHes wait for room in the address of the delivery (FC-25)."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def address(self) -> "Holder | None":
+    def address(self) -> "Address | None":
         """What counts the bytes of the delivery, if it has an address (FC-24)."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
@@ -42,12 +45,12 @@ class Holder:
 
 def hold(publish: Publish) -> None:
     """A delivery that has a holder has entered a mailbox, mqueue, window or shared queue."""
-    cast("Holder", publish.holder).hold(publish.size)
+    cast("Holder", publish.holder).hold(publish)
 
 
 def release(publish: Publish) -> None:
     """It has left. To move a delivery, call `hold` for the new place first: else it counts as gone in between."""
-    cast("Holder", publish.holder).release(publish.size)
+    cast("Holder", publish.holder).release(publish)
 
 
 def is_blocking(publish: Publish) -> bool:

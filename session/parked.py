@@ -9,9 +9,6 @@ from protocol.publish_encoder import encode_outgoing_properties
 OVERHEAD: Final = 64
 """Bytes added to topic and properties of a PUBLISH, for the memory of its object."""
 
-PAIR: Final = 200
-"""Bytes of the objects of a User Property; five are enough to send one."""
-
 
 def weight(publish: Publish) -> int:
     """The bytes that a parked PUBLISH counts for: its payload, or `rest_of` if that is more."""
@@ -29,17 +26,6 @@ def bytes_around(topic: bytes, properties: Properties | None) -> int:
     if properties is not None:
         rest += len(encode_outgoing_properties(properties, b""))
     return rest
-
-
-def bytes_in(properties: Properties | None) -> int:
-    """The bytes of memory that decoded properties take, about."""
-    count = 0
-    for value in (properties or {}).values():
-        if isinstance(value, list):
-            count += sum([PAIR + len(pair[0]) + len(pair[1]) for pair in value if isinstance(pair, tuple)])
-        elif isinstance(value, str | bytes):
-            count += len(value)
-    return count
 
 
 @final

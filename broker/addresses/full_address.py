@@ -8,6 +8,7 @@ from broker.runtime.timers import Timer
 from protocol.publish import Publish
 from session.address import NOT_WATCHED, UNLIMITED, Address, Watcher
 from session.backpressure import Backpressure
+from session.cost import cost
 from session.parked import weight
 from session.session import Session
 
@@ -38,6 +39,8 @@ class Parked:
         """The number of its session's connection on which it came."""
         self.weight = weight(publish)
         """Bytes of its session's producer window that it uses."""
+        self.cost = cost(publish)
+        """Bytes of the address's limits that it uses: of `reject_threshold_bytes`, and of that for ended sessions."""
         self.orphaned = 0
         """Bytes of the address's limit for ended sessions that it uses; 0 = its session has not ended."""
 
@@ -61,7 +64,7 @@ class FullAddress(Watcher):
         self.timer: FullAddressTimer | None = None
         self._addresses = addresses
         self._parked: OrderedDict[Parked, None] = OrderedDict()
-        self._bytes = 0  # parked payload
+        self._bytes = 0  # what the parked ones cost
         self._draining = False  # an operator has asked for it: what waits is routed although there is no room
         self._orphaned = 0  # parked by sessions that have ended
         self._waits_for: Backpressure | None = None  # FC-34: the queue that had no room
@@ -79,12 +82,12 @@ class FullAddress(Watcher):
     def rejects(self, publish: Publish) -> bool:
         """Whether `publish` would exceed `reject_threshold_bytes` (FC-25)."""
         threshold = self.address.rule.reject_threshold_bytes
-        return 0 <= threshold < self.address.size + self._bytes + publish.size
+        return 0 <= threshold < self.address.size + self._bytes + cost(publish)
 
     def add(self, parked: Parked) -> None:
         """Park a PUBLISH behind the others."""
         self._parked[parked] = None
-        self._bytes += parked.publish.size
+        self._bytes += parked.cost
         self.note_added()
 
     def note_added(self) -> None:
@@ -204,11 +207,11 @@ class FullAddress(Watcher):
         Without a limit (FC-34) none is kept.
         """
         most = self.address.rule.max_size_bytes
-        if most == UNLIMITED or self._orphaned + parked.weight > most:
+        if most == UNLIMITED or self._orphaned + parked.cost > most:
             self.discard(parked, now)
         else:
-            parked.orphaned = parked.weight
-            self._orphaned += parked.weight
+            parked.orphaned = parked.cost
+            self._orphaned += parked.cost
 
     # -- time
 
@@ -257,7 +260,7 @@ class FullAddress(Watcher):
 
     def _remove(self, parked: Parked) -> None:
         del self._parked[parked]
-        self._bytes -= parked.publish.size
+        self._bytes -= parked.cost
         self._orphaned -= parked.orphaned
         self._count()
 

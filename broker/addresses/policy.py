@@ -135,7 +135,7 @@ class Addresses:
         self.publish_late(publish, session.client_id, now)
 
     def size(self, publish: Publish, client_id: str) -> int:
-        """Payload bytes that a message of this client would add to its address."""
+        """What a message of this client would add to its address."""
         return self._messages.router.late_receivers(publish.topic).size(publish, self._clients.outbound(client_id))
 
     def lacking(self, publish: Publish, client_id: str, now: int) -> Backpressure | None:

@@ -6,7 +6,7 @@ from broker.settings import Settings
 from protocol import reason_codes
 from protocol.connect import Connect
 from protocol.errors import MQTTError
-from session.parked import bytes_in
+from session.cost import bytes_in
 
 if TYPE_CHECKING:
     from broker.connection.connection import Connection

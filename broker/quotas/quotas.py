@@ -15,8 +15,8 @@ from config.quota import Quota as QuotaSettings
 from protocol import reason_codes
 from protocol.connect import Will
 from protocol.errors import MQTTError
+from session.cost import bytes_in
 from session.limits import Limits
-from session.parked import bytes_in
 from session.session import use_limits
 
 SMALL_WILL: Final = 1_024

@@ -6,6 +6,7 @@ from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.address import Address
 from session.backpressure import Backpressure
+from session.cost import cost
 from session.outbound import Outbound
 from session.shared_queue import SharedQueue
 
@@ -136,12 +137,12 @@ class Receivers:
             group.deliver(publish, publisher, publish.received_at)
 
     def size(self, publish: Publish, publisher: Outbound | None) -> int:
-        """Payload bytes of all deliveries that `publish` would add to its address."""
+        """What all deliveries cost together that `publish` would add to its address (FC-24a)."""
         count = len(self.groups)
         for route in self.special:
             if not route.no_local or route.own is not None or route.outbound is not publisher:
                 count += 1
-        return count * publish.size
+        return count * cost(publish)
 
     def lacking(self, publish: Publish, publisher: Outbound | None, arriving: bool, now: int) -> Backpressure | None:
         """FC-34: a receiver's queue that has no room for `publish`; None = all have room, or do not tell.

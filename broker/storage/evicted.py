@@ -48,12 +48,12 @@ class Evicted:
 
 
 def hold_address(entry: Entry) -> None:
-    """FC-24: a delivery that is on disk only counts for its address like one in memory."""
+    """FC-24: a delivery that is on disk only counts for its address what it does in memory."""
     if entry.address is not None:
-        entry.address.hold(entry.size)
+        entry.address.count(entry.cost)
 
 
 def release_address(entry: Entry) -> None:
     """It is dropped; or in memory again, and its place there counts."""
     if entry.address is not None:
-        entry.address.release(entry.size)
+        entry.address.count(-entry.cost)

@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_left
 from typing import Final, NamedTuple, final
 
-from session.holder import Holder
+from session.address import Address
 
 SHIFT: Final = 32
 OFFSET: Final = (1 << SHIFT) - 1
@@ -19,7 +19,7 @@ KEPT_GAPS: Final = 64
 class Entry(NamedTuple):
     """One delivery: its number, its message's frame and offset in it, payload bytes, QoS, when it was received.
 
-    `address` counts its bytes, if it has one (FC-24).
+    `address` counts its `cost`, if it has one (FC-24a).
     """
 
     delivery: int
@@ -28,14 +28,15 @@ class Entry(NamedTuple):
     size: int
     qos: int
     received_at: int
-    address: Holder | None = None
+    address: Address | None = None
+    cost: int = 0
 
 
 @final
 class Index:
     """Deliveries in the order of their numbers. There may be a million of them: each takes 28 bytes.
 
-    From the first one that has an address, each takes 36.
+    From the first one that has an address, each takes 44.
     """
 
     def __init__(self) -> None:
@@ -45,8 +46,9 @@ class Index:
         self._sizes = array("I")  # payload bytes * 2, + 1 at QoS 2
         self._received = array("Q")
         self._first = 0  # before this position all are gone
-        self._addresses: list[Holder | None] = []  # empty: none of them has one
-        self._counts: dict[Holder, int] = {}  # how many deliveries of each address there are
+        self._addresses: list[Address | None] = []  # empty: none of them has one
+        self._costs = array("Q")  # as many as addresses
+        self._counts: dict[Address, int] = {}  # how many deliveries of each address there are
         # FC-37: of a delivery in the place of another one the number that it is found by, which was the other's.
         self._keys: dict[int, int] = {}
         self._replaced: dict[int, int] = {}  # the same the other way round
@@ -67,13 +69,10 @@ class Index:
         self._sizes.append(entry.size << 1 | (entry.qos - 1))
         self._received.append(entry.received_at)
         self.length += 1
-        address = entry.address
-        if address is not None:
-            if not self._addresses:
-                self._addresses = [None] * (len(self._deliveries) - 1)
-            self._counts[address] = self._counts.get(address, 0) + 1
-        if address is not None or self._addresses:
-            self._addresses.append(address)
+        if self._addresses:
+            self._addresses.append(None)
+            self._costs.append(0)
+        self._add_address(len(self._deliveries) - 1, entry)
 
     def replace(self, number: int, entry: Entry) -> Entry:
         """FC-37: put a delivery into the place of the one of this number; returns the entry of that one."""
@@ -86,12 +85,7 @@ class Index:
         self._sizes[position] = entry.size << 1 | (entry.qos - 1)
         self._received[position] = entry.received_at
         self._forget_address(before.address)
-        if entry.address is not None:
-            self._counts[entry.address] = self._counts.get(entry.address, 0) + 1
-            if not self._addresses:
-                self._addresses = [None] * len(self._deliveries)
-        if self._addresses:
-            self._addresses[position] = entry.address
+        self._add_address(position, entry)
         return before
 
     def _forget_key(self, position: int) -> int:
@@ -102,7 +96,18 @@ class Index:
             del self._keys[number]
         return key
 
-    def _forget_address(self, address: Holder | None) -> None:
+    def _add_address(self, position: int, entry: Entry) -> None:
+        address = entry.address
+        if address is not None:
+            self._counts[address] = self._counts.get(address, 0) + 1
+            if not self._addresses:
+                self._addresses = [None] * len(self._deliveries)
+                self._costs = array("Q", [0]) * len(self._deliveries)
+        if self._addresses:
+            self._addresses[position] = address
+            self._costs[position] = entry.cost
+
+    def _forget_address(self, address: Address | None) -> None:
         if address is not None:
             self._counts[address] -= 1
             if self._counts[address] == 0:
@@ -205,6 +210,7 @@ class Index:
             (size & 1) + 1,
             self._received[position],
             self._addresses[position] if self._addresses else None,
+            self._costs[position] if self._addresses else 0,
         )
 
     def _trim(self) -> None:
@@ -218,7 +224,7 @@ class Index:
             first += 1
         if first > KEPT_GAPS and first >= end - first:
             del self._deliveries[:first], self._places[:first], self._sizes[:first], self._received[:first]
-            del self._addresses[:first]
+            del self._addresses[:first], self._costs[:first]
             first = 0
         self._first = first
 
@@ -229,3 +235,4 @@ class Index:
         self._received.pop()
         if self._addresses:
             self._addresses.pop()
+            self._costs.pop()

@@ -13,10 +13,12 @@ from broker.storage.evicted import Evicted, hold_address, release_address
 from broker.storage.index import Entry, Index
 from broker.storage.journal import Journal
 from broker.storage.kept_state import KeptState
-from broker.storage.message import OVERHEAD, Message
+from broker.storage.message import Message
 from broker.storage.reading_back import Unread, delivery_of
 from broker.storage.records import DamagedError
 from protocol.publish import Publish
+from session.address import Address
+from session.cost import OVERHEAD, cost
 from session.holder import Holder
 from session.tail import Tail, dropped
 
@@ -204,7 +206,7 @@ class KeptQueue(KeptState):
 class KeptDelivery(Holder):
     """The holder of one delivery of a kept queue: the delivery is done when it has left all places."""
 
-    def __init__(self, queue: KeptQueue, message: Message, delivery: Number, address: Holder | None) -> None:
+    def __init__(self, queue: KeptQueue, message: Message, delivery: Number, address: Address | None) -> None:
         self.queue = queue
         self._message = message
         self._delivery = delivery
@@ -213,13 +215,13 @@ class KeptDelivery(Holder):
         self._evicted = False
         message.use()
 
-    def hold(self, size: int) -> None:
+    def hold(self, publish: Publish) -> None:
         """It has entered one more place."""
         self._places += 1
         if self._address is not None:
-            self._address.hold(size)
+            self._address.hold(publish)
 
-    def release(self, size: int) -> None:
+    def release(self, publish: Publish) -> None:
         """It has left one."""
         self._places -= 1
         if self._places == 0:
@@ -227,7 +229,7 @@ class KeptDelivery(Holder):
                 self.queue.note_done(self._delivery)
             self._message.release()
         if self._address is not None:
-            self._address.release(size)
+            self._address.release(publish)
 
     @property
     def number(self) -> int:
@@ -237,10 +239,11 @@ class KeptDelivery(Holder):
     def evict(self, publish: Publish, index: Index, replaced: int | None = None) -> None:
         """Its queue has it on disk only (FC-30); in the place of the delivery `replaced`, None = as the last one."""
         self._evicted = True
-        message = self._message
+        message, address = self._message, self._address
         frame = message.frame.number
         size, qos, received_at = publish.size, publish.qos, publish.received_at
-        entry = Entry(self.number, frame, message.offset, size, qos, received_at, self._address)
+        costs = 0 if address is None else cost(publish)
+        entry = Entry(self.number, frame, message.offset, size, qos, received_at, address, costs)
         if replaced is None:
             self.queue.evict(message, entry, index)
         else:
@@ -250,7 +253,7 @@ class KeptDelivery(Holder):
         """Whether PUBLISHes wait for room in its address (FC-25)."""
         return self._address is not None and self._address.is_blocking()
 
-    def address(self) -> Holder | None:
+    def address(self) -> Address | None:
         """What counts its bytes, if it has an address."""
         return self._address
 

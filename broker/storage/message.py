@@ -4,6 +4,8 @@ from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
+from session.cost import OVERHEAD
+
 _NO_MESSAGES: Final[dict[int, "Message"]] = {}
 _NO_QUEUES: Final[set[int]] = set()
 
@@ -84,10 +86,6 @@ class Frame:
         self.queues.discard(number)
         if not self.queues:
             self.queues = _NO_QUEUES
-
-
-OVERHEAD: Final = 700
-"""Bytes that a delivery takes in memory beside its payload."""
 
 
 @mypyc_attr(acyclic=True)

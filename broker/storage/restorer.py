@@ -87,7 +87,7 @@ class Restorer:
             address = self._address(topic) if topic else None
             lane = self._lane(deliveries, entry.delivery)
             if address is not None:
-                entry = entry._replace(address=address)
+                entry = entry._replace(address=address, cost=deliveries.cost_of(entry.delivery))
             kept.add_evicted(entry, lane)
             if conflation is not None and entry.delivery not in saved.inflight and conflation.matches(topic):
                 if topic in waiting:  # FC-37: a crash came before it was on disk that this one is gone

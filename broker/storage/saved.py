@@ -15,9 +15,10 @@ from broker.storage.saved_message import SavedMessage
 from protocol.decoder import Decoder
 from protocol.errors import MQTTError
 from protocol.packet_types import PUBLISH
-from protocol.properties import decode_properties
+from protocol.properties import Properties, decode_properties
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
+from session.cost import around
 
 
 @final
@@ -55,13 +56,16 @@ def decode(packet: bytes, decoder: Decoder) -> Publish:
 
 def to_publish(saved: SavedMessage) -> Publish:
     """The PUBLISH of a message. Raises DamagedError."""
-    properties = None
-    if saved.properties:
-        try:
-            properties, _ = decode_properties(saved.properties, 0, len(saved.properties), PUBLISH)
-        except MQTTError as error:
-            raise DamagedError(f"not the properties of a PUBLISH: {error}") from error
-    return Publish(saved.topic, saved.payload, saved.qos, saved.retain, properties)
+    return Publish(saved.topic, saved.payload, saved.qos, saved.retain, _properties(saved.properties))
+
+
+def _properties(encoded: bytes) -> Properties | None:
+    if not encoded:
+        return None
+    try:
+        return decode_properties(encoded, 0, len(encoded), PUBLISH)[0]
+    except MQTTError as error:
+        raise DamagedError(f"not the properties of a PUBLISH: {error}") from error
 
 
 @final
@@ -240,17 +244,18 @@ class Saved:
     def _message(self, content: bytes, start: int, end: int) -> None:
         scanned = message_record.scan(content, start, end)
         offset = start - records.HEAD_SIZE
-        topic = b""
+        topic, cost = b"", 0
         if self._topics is not None:
             topic = content[scanned.topic_at : scanned.topic_end]
             topic = self._topics.setdefault(topic, topic)  # many messages have the same one
+            cost = scanned.size + around(topic, _properties(content[scanned.topic_end : end - scanned.size]))
         place = self._frame.number << SHIFT | offset
         for number, delivery, qos, group, flow in scanned.targets:
             if group > self.last_queue:
                 self.last_queue = group  # it may have ended: its number is not used again
             session = self._add(number, delivery, place, qos, scanned.size, end - offset)
             if topic:
-                session.deliveries.add_topic(delivery, topic)
+                session.deliveries.add_topic(delivery, topic, cost)
             if self._flows:
                 session.deliveries.add_flow(delivery, flow)
             if scanned.retained and session.owed:

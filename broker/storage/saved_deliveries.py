@@ -26,6 +26,7 @@ class SavedDeliveries:
         self._sizes = array("I")  # payload bytes * 2, + 1 at QoS 2
         self._lengths = array("I")
         self._topics: list[bytes] = []  # empty: topics are not read
+        self._costs = array("Q")  # as many as topics
         self._flows = array("I")  # empty: flows are not read
         self._first = 0  # before this position all are gone
         self._positions: dict[int, int] | None = None
@@ -47,11 +48,12 @@ class SavedDeliveries:
         self._lengths.append(length)
         self.length += 1
 
-    def add_topic(self, number: int, topic: bytes) -> None:
-        """Say the topic of the delivery that `add` has added, in the same order."""
+    def add_topic(self, number: int, topic: bytes, cost: int) -> None:
+        """Say the topic of the delivery that `add` has added, and what it costs (FC-24a), in the same order."""
         position = self._position(number)
         if position == len(self._topics):
             self._topics.append(topic)
+            self._costs.append(cost)
 
     def add_flow(self, number: int, flow: int) -> None:
         """Say the flow of the delivery that `add` has added, in the same order (FC-33)."""
@@ -87,6 +89,10 @@ class SavedDeliveries:
     def topic_of(self, number: int) -> bytes:
         """The topic of a delivery that is not done; empty = topics are not read."""
         return self._topics[self._position(number)] if self._topics else b""
+
+    def cost_of(self, number: int) -> int:
+        """What a delivery costs whose topic is known (FC-24a)."""
+        return self._costs[self._position(number)]
 
     def flow_of(self, number: int) -> int:
         """The flow of a delivery that is not done (FC-33); 0 = it has none, or flows are not read."""
@@ -126,7 +132,7 @@ class SavedDeliveries:
         self._first = first
         if first > KEPT_GAPS and first >= len(places) - first:
             del self._numbers[:first], places[:first], self._sizes[:first], self._lengths[:first]
-            del self._topics[:first], self._flows[:first]
+            del self._topics[:first], self._costs[:first], self._flows[:first]
             self._first = 0
 
     def _keep(self, positions: list[int]) -> None:
@@ -137,6 +143,7 @@ class SavedDeliveries:
         self._lengths = array("I", [self._lengths[each] for each in positions])
         if self._topics:
             self._topics = [self._topics[each] for each in positions]
+            self._costs = array("Q", [self._costs[each] for each in positions])
         if self._flows:
             self._flows = array("I", [self._flows[each] for each in positions])
         self._first = 0

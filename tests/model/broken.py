@@ -113,6 +113,13 @@ class ForgetsBytes(Model):
         return super()._bytes_closed(message, [])
 
 
+class PayloadOnly(Model):
+    """FC-24a: an address counts payload bytes."""
+
+    def _cost(self, message: Message) -> int:
+        return message.size
+
+
 class BurstsFar(Model):
     """FC-11: a whole second's worth may be saved up."""
 
@@ -330,5 +337,5 @@ MODELS: Final[list[type[Model]]] = [
     StallsWhileMoving, NoCredit, RoutesTwice, RemembersForever, ForgetsAltogether, TakesAnyAcknowledgement,
     ParksForever, ParksWithoutEnd, TellsForEver, TellsOfTheAbsent, TellsTooLate, DropsPromised,
     *map(queued_in, [ToTheEnd, AllWait, NeedsRoom]), OvertakesItself,
-    *map(paced_by, [Fluttering, Trusting, Recovering, Holding]), NotRefilled, HeldForever,
+    *map(paced_by, [Fluttering, Trusting, Recovering, Holding]), NotRefilled, HeldForever, PayloadOnly,
 ]  # fmt: skip

@@ -112,10 +112,8 @@ def _compare_counts(model: Model, counters: Counters) -> None:
 
 
 def _compare_addresses(model: Model, real: Real) -> None:
-    """FC-24: what is held of each topic in mailbox, mqueue and window."""
     for topic, address in real.addresses.items():
-        held = model.mailbox + model.mqueue.waiting + [inflight.message for inflight in model.window]
-        _agree(f"held of {topic}", sum(message.size for message in held if message.topic == topic), address.size)
+        _agree(f"held of {topic}", model.held_of(topic), address.size)
 
 
 def _compare_promises(model: Model, real: Real) -> None:

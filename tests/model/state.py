@@ -14,6 +14,8 @@ from tests.model.slow import Slow
 from tests.model.telling import Telling
 
 PACKET_IDS: Final = 65_535
+OVERHEAD: Final = 700
+"""FC-24a: bytes that each delivery counts for its address beside payload, topic and properties."""
 
 TIMES: Final = (
     "window_full_us",
@@ -156,6 +158,15 @@ class State:
         """FC-10: what counts for the byte window; 0 where there is none."""
         on_the_way = [inflight.message for inflight in self.window] + self.unwritten_qos0
         return sum(message.size for message in on_the_way) if self.knobs.consumer_window_size >= 0 else 0
+
+    def held_of(self, topic: str) -> int:
+        """FC-24: the size of an address, what is held of it in mailbox, mqueue and window."""
+        held = self.mailbox + self.mqueue.waiting + [inflight.message for inflight in self.window]
+        return sum(self._cost(message) for message in held if message.topic == topic)
+
+    def _cost(self, message: Message) -> int:
+        """FC-24a. Corner: an expiry is no text, so it is in the overhead."""
+        return message.size + len(message.topic) + OVERHEAD
 
     def _note_written(self) -> None:
         """Corner (FC-10): that all QoS 0 has left outbox and transport is noted when a pass or a drain begins."""

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+import session.address
 import session.backlog
+import session.cost
 import session.fair_mqueue
 import session.outbound
 import session.pacing
 import session.patience
 import session.shared_queue
-from broker.storage import message_record, records
+from broker.storage import kept_queue, message_record, records
 from broker.storage.deliveries import Deliveries
 from broker.storage.kept_group import KeptGroup
 from broker.storage.kept_queue import KeptQueue
@@ -25,6 +27,7 @@ from protocol.publish import Publish
 from session import qos0_gate, source
 from session.byte_window import ByteWindow
 from session.conflation import Slot
+from session.cost import OVERHEAD
 from session.fair_mqueue import FairMQueue
 from session.group_keys import GroupKeys
 from session.lanes import Lane, Lanes
@@ -204,6 +207,8 @@ BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "FC-33, FC-16": lambda patch: patch.setattr(FairMQueue, "exceeds_share", MQueue.exceeds_share),
     "FC-37, in its place": lambda patch: patch.setattr(session.backlog, "supersede", lambda *_: False),
     "FC-37, its turn": _goes_on,
+    "FC-24a, overhead": lambda patch: patch.setattr(session.cost, "OVERHEAD", 64),
+    "FC-24a, topic": lambda patch: patch.setattr(session.address, "cost", lambda each: each.size + OVERHEAD),
     "FC-1, a new connection": lambda patch: patch.setattr(Window, "set_limit", _never),
 }
 
@@ -260,6 +265,7 @@ KEPT_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "PUBREC": lambda patch: patch.setattr(records, "RECEIVED", records.REMEMBERED),
     "FC-33, flows": lambda patch: patch.setattr(SavedDeliveries, "flow_of", lambda *_: 1),
     "FC-37, the newest": _without_topics,
+    "FC-24a, on disk": lambda patch: patch.setattr(kept_queue, "release_address", _never),
     "packet ids": lambda patch: patch.setattr(Deliveries, "note_sent", _never),
 }
 KEPT_GROUP_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

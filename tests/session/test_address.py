@@ -10,7 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from protocol import packet_types
 from protocol.errors import ProtocolError
 from protocol.publish import Publish
+from protocol.publish_encoder import encode_identifiers
 from session.address import Address, AddressRule, Watcher
+from session.cost import cost
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
 from session.priorities import Priorities
 from tests.conftest import EXAMPLES
@@ -29,7 +31,13 @@ LIMITS = st.fixed_dictionaries(
     }
 )
 DELIVERIES = st.lists(
-    st.tuples(st.sampled_from(TOPICS), st.integers(0, 2), st.sampled_from([4, 20, 100]), st.sampled_from([0, 0, 1])),
+    st.tuples(
+        st.sampled_from(TOPICS),
+        st.integers(0, 2),
+        st.sampled_from([4, 20, 100]),
+        st.sampled_from([0, 0, 1]),
+        st.sampled_from([b"", encode_identifiers([7])]),
+    ),
     min_size=1,
     max_size=8,
 )
@@ -51,7 +59,7 @@ class Noting(Watcher):
 def address_of(size: int = 0, limit: int = 100) -> Address:
     """An address of which so much is held."""
     address = Address(b"t", AddressRule(limit))
-    address.hold(size)
+    address.count(size)
     return address
 
 
@@ -62,7 +70,7 @@ def address_of(size: int = 0, limit: int = 100) -> Address:
     ("held", "size", "fits"), [(0, 1000, True), (1, 99, True), (1, 100, False), (100, 0, True), (200, 0, True)]
 )
 def test_takes(held: int, size: int, fits: bool) -> None:
-    """FC-24: a delivery fits within the limit, without a payload, or if it is too large and the only one."""
+    """FC-24: deliveries fit within the limit, or if there are none, or if they are too large and the only ones."""
     assert address_of(held).fits(size) == fits
 
 
@@ -75,7 +83,7 @@ def test_watched(wanted: int, held: list[int]) -> None:
     address.watch(wanted)
     for size in held:
         before = watcher.calls
-        address.release(size)
+        address.count(-size)
         assert (watcher.calls > before) == address.fits(wanted)
 
 
@@ -84,7 +92,7 @@ def test_not_watched() -> None:
     address = address_of(10)
     watcher = Noting()
     address.watcher = watcher
-    address.release(10)
+    address.count(-10)
     assert watcher.calls == 0
 
 
@@ -92,13 +100,13 @@ def test_not_watched() -> None:
 
 
 def held_by(peer: Peer, address: Address) -> int:
-    """Payload bytes of an address in a session's mailbox, mqueue and window, looked up one by one."""
+    """What the deliveries of an address cost in a session's mailbox, mqueue and window, looked up one by one."""
     outbound = peer.outbound
     deliveries: list[Publish] = outbound.mailbox.waiting()
     deliveries += [inflight.publish for inflight in outbound.sender.window.entries.values()]
     if outbound.mqueue is not None:
         deliveries += outbound.mqueue
-    return sum(publish.size for publish in deliveries if publish.holder is address)
+    return sum(cost(publish) for publish in deliveries if publish.holder is address)
 
 
 def test_waits_for_no_commit() -> None:
@@ -129,15 +137,15 @@ class AddressMachine(RuleBasedStateMachine):
         return self.peers[place % len(self.peers)]
 
     @rule(deliveries=DELIVERIES)
-    def route(self, deliveries: list[tuple[str, int, int, int]]) -> None:
+    def route(self, deliveries: list[tuple[str, int, int, int, bytes]]) -> None:
         """Messages come for all sessions, each at a QoS of its own."""
-        for topic, qos, size, expiry in deliveries:
+        for topic, qos, size, expiry, identifiers in deliveries:
             publish = message(self.number, 2, topic, size=size, expiry=expiry, now=self.peers[0].now)
             publish.holder = self.addresses[topic]
             self.number += 1
             for step, peer in enumerate(self.peers):
                 delivery = publish.at((qos + step) % 3, False)
-                peer.route(delivery)
+                peer.route(delivery.identified(identifiers) if identifiers else delivery)
 
     @rule(place=st.integers(0, 1))
     def run_pass(self, place: int) -> None:

@@ -8,7 +8,7 @@ from broker.addresses.full_address import FullAddress
 from broker.broker import Broker
 from config.models import Config
 from session.address import Address, AddressRule
-from tests.support.broker.full import SIZE, local_broker, publisher, send, subscriber, take
+from tests.support.broker.full import LIMIT, local_broker, publisher, send, subscriber, take
 
 
 def book(*rules: tuple[str, int]) -> AddressBook:
@@ -38,7 +38,7 @@ def test_one_address_for_one_topic() -> None:
     rules = book(("#", 10))
     held, remembered, idle = (rules.find(topic, {}) for topic in (b"held", b"remembered", b"idle"))
     assert held is not None
-    held.hold(1)
+    held.count(1)
     for number in range(3 * SPARE):
         rules.find(b"%d" % number, {b"remembered": True})
     assert rules.find(b"held", {}) is held
@@ -56,7 +56,7 @@ def test_idle_ones_are_forgotten(held: list[bool], times: int) -> None:
             address = rules.find(b"%d/%d" % (number, place), {})
             assert address is not None
             if hold:
-                address.hold(1)
+                address.count(1)
                 used += 1
     assert len(rules) <= max(SPARE, 2 * used) + 2
 
@@ -79,7 +79,7 @@ def test_full_address_is_kept() -> None:
         address = local.broker.router.address(b"full/a")
         assert address is not None
         assert isinstance(address.watcher, FullAddress)
-        assert address.size == 10 * SIZE
+        assert address.size == LIMIT
         take(reader, 11)
         local.pass_time(2)
         assert address.watcher is None
@@ -92,7 +92,7 @@ def test_restored() -> None:
     limited, unlimited = rules.restore(b"a/b", {}), rules.restore(b"b", {})
     assert (limited.topic, unlimited.topic) == (b"a/b", b"b")
     for address in (limited, unlimited):
-        address.hold(10)
+        address.count(10)
     assert not limited.fits(1)
     assert unlimited.fits(1 << 40)
     assert rules.find(b"b", {}) is unlimited

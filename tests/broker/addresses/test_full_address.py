@@ -10,8 +10,8 @@ from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsubscribe import Unsubscribe
 from tests.support.broker.full import (
+    COST,
     FILLING,
-    LIMIT,
     SIZE,
     TOPIC,
     acknowledge,
@@ -29,6 +29,7 @@ from tests.support.broker.full import (
     subscriber,
     take,
 )
+from tests.support.costs import held
 
 # -- order
 
@@ -49,12 +50,39 @@ def test_nothing_passes_what_waits() -> None:
     """FC-9, FC-25: a PUBLISH that would fit, or has no payload, is parked behind those that came before it."""
     with local_broker() as local:
         reader, sender = fill(local)
-        sender.send(packet(11), Publish(TOPIC.encode(), b"", 1, packet_id=12), packet(13, size=2))
+        sender.send(packet(11, size=2 * SIZE), Publish(TOPIC.encode(), b"", 1, packet_id=12), packet(13, size=2))
         assert answered(sender) == []
         reader.send(Puback(1))
-        assert answered(sender) == [11, 12]
+        assert answered(sender) == []  # only the second one would fit
         reader.send(Puback(2))
+        assert answered(sender) == [11, 12]
+        reader.send(Puback(3))
         assert answered(sender) == [13]
+
+
+@pytest.mark.parametrize("policy", ["block", "fail"])
+def test_no_room_without_a_payload(policy: str) -> None:
+    """FC-24a: a PUBLISH without a payload needs room too, as one that clears a retained message; without RETAIN too."""
+    with local_broker(policy) as local:
+        reader, sender = subscriber(local), publisher(local)
+        send(sender, FILLING, retain=True)
+        assert answered(sender) == list(FILLING)
+        sender.send(*[Publish(TOPIC.encode(), b"", 1, retain, packet_id=11 + retain) for retain in (False, True)])
+        refused = [(11, reason_codes.QUOTA_EXCEEDED), (12, reason_codes.QUOTA_EXCEEDED)]
+        assert answers(sender.received()) == (refused if policy == "fail" else [])
+        retained = local.broker.messages.retained
+        assert retained.get(TOPIC.encode()) is not None
+        reader.send(Puback(1), Puback(2))
+        assert (retained.get(TOPIC.encode()) is None) == (policy == "block")
+
+
+def test_no_subscriber_no_room() -> None:
+    """FC-24a: a PUBLISH that nobody gets needs no room, so that it clears a retained message."""
+    with local_broker("fail", max_size_bytes=1) as local:
+        sender = publisher(local, 4)
+        sender.send(packet(1, retain=True), Publish(TOPIC.encode(), b"", 1, True, packet_id=2))
+        assert answered(sender) == [1, 2]
+        assert local.broker.messages.retained.get(TOPIC.encode()) is None
 
 
 def test_retained_when_routed() -> None:
@@ -153,11 +181,12 @@ def test_room_when_a_session_ends(kept: bool) -> None:
 
 def test_room_in_turns() -> None:
     """FC-25: the broker routes a thousand PUBLISHes parked for one acknowledgement in several turns of the loop."""
-    with local_broker(session={"producer_window_size": "10MiB"}) as local:
+    room = held(1_000, 4, TOPIC)
+    with local_broker(session={"producer_window_size": "10MiB"}, max_size_bytes=room) as local:
         reader = subscriber(local, 0)
         sender = publisher(local, 4)
         reader.connection.pause_writing()
-        send(sender, [1], size=LIMIT)
+        send(sender, [1], size=room)
         send(sender, range(2, 1002), size=4)
         assert answered(sender) == [1]
         local.run(reader.connection.resume_writing)
@@ -219,6 +248,6 @@ def test_retained_messages_count() -> None:
         reader.connect("reader")
         reader.send(Subscribe(1, [Subscription(TOPIC, 1)]))
         assert numbers(reader.received()) == [1]
-        assert address(local).size == SIZE
+        assert address(local).size == COST
         reader.send(Puback(1))
         assert address(local).size == 0

@@ -13,6 +13,7 @@ from protocol.acknowledgements import Puback
 from protocol.publish import Publish
 from tests.support.broker.local import LocalBroker, LocalClient
 from tests.support.broker.stored import all_read, broker_on, connected, on_disk
+from tests.support.costs import held
 from tests.support.waiting import until
 
 SIZE = 1_000
@@ -57,7 +58,7 @@ def acknowledge_all(local: LocalBroker, storage: Storage, client: LocalClient) -
 @pytest.mark.parametrize("policy", ["block", "page"])
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
     """While the disk is full, parked and paged PUBLISHes are routed into a part of the reserve only; later all are."""
-    rule: dict[str, object] = {"match": "t", "max_size_bytes": ROOM * SIZE, "full_policy": policy}
+    rule: dict[str, object] = {"match": "t", "max_size_bytes": held(ROOM, SIZE, "t"), "full_policy": policy}
     if policy == "block":
         rule["block_timeout"] = "infinity"
     session = {"max_mqueue_len": 0, "producer_window_size": "1MiB"}

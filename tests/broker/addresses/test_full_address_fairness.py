@@ -9,6 +9,7 @@ from protocol.decoder import Decoder
 from protocol.publish import Publish
 from tests.broker.conftest import Start
 from tests.support.broker.full import TOPIC, sections
+from tests.support.costs import held
 from tests.support.process import Address
 from tests.support.wire import READ_BYTES, connected
 
@@ -65,7 +66,7 @@ class Producer:
 def test_ten_producers(start: Start, version: int, qos: int) -> None:
     """FC-25: equal producers get equal shares of a full address; the messages of each arrive in order."""
     session: dict[str, object] = {"producer_window_size": 16 * SIZE}
-    broker = start(sections=sections(session=session, max_size_bytes=20 * SIZE))
+    broker = start(sections=sections(session=session, max_size_bytes=held(20, SIZE, TOPIC)))
     with connected(broker.address(), 5) as subscriber:
         subscriber.subscribe(TOPIC, qos=1)
         producers = [Producer(broker.address(), name, version, qos) for name in range(PRODUCERS)]

@@ -6,9 +6,9 @@ from protocol import reason_codes
 from protocol.acknowledgements import Puback
 from protocol.connect import Will
 from tests.support.broker.full import (
+    COST,
     FILLING,
     LIMIT,
-    SIZE,
     TOPIC,
     address,
     answers,
@@ -43,7 +43,7 @@ def test_will_of_a_full_address() -> None:
         reader, _ = fill(local)
         dying = with_will(local, 11)
         dying.drop()
-        assert address(local).size == LIMIT + SIZE
+        assert address(local).size == LIMIT + COST
         assert take(reader, 11) == list(range(1, 12))
 
 

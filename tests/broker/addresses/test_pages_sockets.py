@@ -17,8 +17,7 @@ from tests.broker.conftest import Start
 from tests.support.broker.collecting import collect
 from tests.support.broker.events import wait_for_event
 from tests.support.broker.paged import (
-    LIMIT,
-    PAYLOAD,
+    FITTING,
     TOPIC,
     Subscribe,
     are_gone,
@@ -195,7 +194,7 @@ def test_counted(start: Start, directory: Path, subscribe: Subscribe) -> None:
     subscriber = subscribe(broker.address(), 5, 1)
     fill(broker.address(), directory)
     assert subscriber.take_numbers(100) == list(range(100))
-    assert [event["paged"] for event in wait_for_event(broker, "address_has_room")] == [100 - LIMIT // PAYLOAD]
+    assert [event["paged"] for event in wait_for_event(broker, "address_has_room")] == [100 - FITTING]
 
 
 @pytest.mark.parametrize("qos", [1, 2])

@@ -12,6 +12,7 @@ from tests.broker.conftest import Start
 from tests.support.broker.collecting import collect, collect_packets
 from tests.support.broker.events import wait_for_event
 from tests.support.broker.full import (
+    FITTING,
     LIMIT,
     SIZE,
     TOPIC,
@@ -31,7 +32,6 @@ from tests.support.wire import WireClient, connected
 
 VERSIONS = pytest.mark.parametrize("version", [4, 5])
 ACKNOWLEDGED = pytest.mark.parametrize("qos", [1, 2])
-FITTING = LIMIT // SIZE
 MIB = 1024 * 1024
 
 

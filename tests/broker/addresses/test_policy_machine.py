@@ -10,12 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from broker.connection.connection import Connection
 from tests.conftest import EXAMPLES
-from tests.support.broker.full import LIMIT, SIZE, address, local_broker, number_of
+from tests.support.broker.full import COST, LIMIT, SIZE, address, local_broker, number_of
 from tests.support.broker.local import LocalBroker
 from tests.support.broker.producing import Publishing, Subscribing
 
 TOPICS = ("full/a", "full/b")
-RULES = st.sampled_from([{}, {}, {"reject_threshold_bytes": LIMIT + 3 * SIZE}])
+RULES = st.sampled_from([{}, {}, {"reject_threshold_bytes": LIMIT + 3 * COST}])
 TIMEOUT = 1000
 """Seconds that a PUBLISH may wait: more than go by in one example, as only timers see what `pass_time` adds."""
 WINDOWS = st.sampled_from([3 * SIZE, 100_000])

@@ -279,7 +279,7 @@ def test_an_address_keeps_its_own_timeout() -> None:
     """FC-25: where no queue is full, `overflow_timeout` does not shorten the wait for room in an address."""
     with local_broker("block", {"overflow_timeout": "1s"}, block_timeout="100s") as local:
         reader, sender = fill_address(local)
-        send(sender, [11], size=500)
+        send(sender, [11], size=2_000)
         acknowledge(reader, reader.received()[:2])
         send(sender, [12])  # it would fit, but waits behind the large one (FC-9)
         local.pass_time(3)

@@ -11,7 +11,7 @@ from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
 from tests.broker.conftest import Start
 from tests.support.broker.full import (
-    LIMIT,
+    FILLING,
     SIZE,
     TOPIC,
     acknowledge,
@@ -32,7 +32,6 @@ from tests.support.broker.full import (
 from tests.support.broker.local import LocalBroker, LocalClient
 from tests.support.wire import WireClient, connected
 
-FILLING = range(1, LIMIT // SIZE + 1)
 QUOTA_EXCEEDED = reason_codes.QUOTA_EXCEEDED
 SMALL_WINDOW: dict[str, object] = {"producer_window_size": 3 * SIZE, "receive_maximum": 1000}
 
@@ -166,11 +165,11 @@ def crosswise(local: LocalBroker) -> tuple[LocalClient, LocalClient]:
     """Two clients, each with a used-up window, waiting for room that only the other one can make."""
     first = publisher(local, 5, "first")
     second = publisher(local, 5, "second")
-    first.subscribe("full/first", 1)
-    second.subscribe("full/second", 1)
-    send(first, range(1, 14), topic="full/second")
+    first.subscribe("full/1", 1)
+    second.subscribe("full/2", 1)
+    send(first, range(1, 14), topic="full/2")
     assert not first.transport.reading
-    send(second, range(1, 14), topic="full/first")
+    send(second, range(1, 14), topic="full/1")
     return first, second
 
 
@@ -186,7 +185,7 @@ def test_crosswise() -> None:
                 own += numbers(packets)
                 acknowledge(client, packets)
         assert got == [list(range(1, 14))] * 2
-        assert all(address(local, topic).size == 0 for topic in ("full/first", "full/second"))
+        assert all(address(local, topic).size == 0 for topic in ("full/1", "full/2"))
 
 
 def test_nobody_is_read_for_nothing() -> None:

@@ -12,6 +12,7 @@ from tests.broker.conftest import Start
 from tests.support.broker.admin import ask, listed
 from tests.support.broker.collecting import collect
 from tests.support.broker.events import wait_for_event
+from tests.support.costs import held
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
@@ -193,7 +194,7 @@ def test_addresses(start: Start, tmp_path: Path) -> None:
         wait_until(lambda: len([row for row in ask(path, "addresses", "bytes") if in_use(row)]) == 3, "all are full")
         found = {row["address"]: row for row in ask(path, "addresses", "bytes")}
         for name, row in found.items():
-            assert (row["full_policy"], row["size_bytes"], row["max_size_bytes"]) == (name, 60, 100)
+            assert (row["full_policy"], row["size_bytes"], row["max_size_bytes"]) == (name, held(1, 60, name), 100)
         counts = ("waiting", "parked", "refused", "dropped")
         assert {name: [row[count] for count in counts] for name, row in found.items()} == {
             "block": [1, 1, 0, 0],

@@ -1,5 +1,6 @@
 """FC-30: what waits on disk only, by its weight (FC-12), in its address (FC-24), or as the newest only (FC-37)."""
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,9 +14,12 @@ from broker.storage.compaction import Compaction
 from broker.storage.evicted import Evicted
 from broker.storage.index import Entry
 from broker.storage.storage import Storage
+from protocol import properties as props
 from protocol.acknowledgements import Puback
 from protocol.connect import Connect
+from protocol.properties import Properties
 from protocol.publish import Publish
+from session.cost import cost
 from tests.support.broker.local import LocalBroker, LocalClient
 from tests.support.broker.stored import KEPT, broker_on, connected, on_disk
 
@@ -25,6 +29,12 @@ TOPICS = ("high", "low", "other")
 PRIORITIES = [{"match": "high", "weight": 9}, {"match": "low", "weight": 2}]
 SIZE = 3000
 """Payload bytes: a few of them are all that a queue may keep in memory in any case."""
+SOME_PROPERTIES: tuple[Properties | None, ...] = (
+    None,
+    {props.MESSAGE_EXPIRY_INTERVAL: 1000, props.CONTENT_TYPE: "text/é"},
+    {props.USER_PROPERTY: [("one", "1"), ("two", "")], props.CORRELATION_DATA: bytes(9)},
+)
+"""Those of a message, by the remainder of its number."""
 
 
 class Brokers:
@@ -87,7 +97,14 @@ class Brokers:
 
 def message(topic: str, number: int, qos: int = 1) -> Publish:
     """A numbered message."""
-    return Publish(topic.encode(), b"%06d" % number + bytes(SIZE), qos, packet_id=number % 60_000 + 1)
+    properties = SOME_PROPERTIES[number % len(SOME_PROPERTIES)]
+    payload = b"%06d" % number + bytes(SIZE)
+    return Publish(topic.encode(), payload, qos, properties=properties, packet_id=number % 60_000 + 1)
+
+
+def held(topic: str, numbers: Iterable[int]) -> int:
+    """What these messages of a topic count for its address."""
+    return sum(cost(message(topic, number)) for number in numbers)
 
 
 def session_of(local: LocalBroker) -> Any:
@@ -125,10 +142,11 @@ def take(local: LocalBroker, storage: Storage, most: int) -> list[int]:
 @pytest.mark.parametrize("conflate", [[], ["high", "low"]])
 @pytest.mark.parametrize("overflow", ["drop_oldest", "drop_oldest_qos0", "drop_newest"])
 def test_as_in_memory(overflow: str, conflate: list[str]) -> None:
-    """FC-5, FC-12, FC-37: order, drops and what is superseded are the same wherever deliveries wait.
+    """FC-5, FC-12, FC-24a, FC-37: order, drops, what is superseded or held are the same wherever deliveries wait.
 
     Also after a restart.
     """
+    rules = [{"match": topic, "max_size_bytes": "1GiB"} for topic in TOPICS[:2]]
     session = {"max_mqueue_len": 30, "mqueue_overflow": overflow, "overflow_patience": "0s", "max_inflight": 3}
     steps = st.lists(
         st.one_of(
@@ -143,7 +161,7 @@ def test_as_in_memory(overflow: str, conflate: list[str]) -> None:
     def compare(steps: list[tuple[str, int]]) -> None:
         with TemporaryDirectory() as name, ExitStack() as stack:
             limits = {**session, "mqueue_priorities": PRIORITIES, "conflate": conflate}
-            both = Brokers(stack, Path(name), session=limits)
+            both = Brokers(stack, Path(name), session=limits, addresses=rules)
             sent = 0
             for step, count in steps:
                 if step in TOPICS:
@@ -160,9 +178,12 @@ def test_as_in_memory(overflow: str, conflate: list[str]) -> None:
                 assert evicting_drops == other_drops
                 evicting_superseded, other_superseded = both.superseded()
                 assert evicting_superseded == other_superseded
+                in_evicting, in_other = both.held()
+                assert in_evicting == in_other
             evicting, other = both.taken(1000)
             assert evicting == other
             assert both.evicted() == 0
+            assert both.held() == [[0, 0, 0]] * 2
 
     compare()
 
@@ -186,7 +207,7 @@ def test_the_newest_in_the_place_of_another_flow(tmp_path: Path) -> None:
         assert both.superseded() == [40, 40]
         address = both.running[0][0].broker.router.address(b"3")
         assert address is not None
-        assert address.size == SIZE + 6
+        assert address.size == held("3", [43])
         assert both.taken(1000) == [list(range(40, 60))] * 2
         assert both.evicted() == 0
 
@@ -213,15 +234,15 @@ def test_addresses_count_what_is_on_disk_only(tmp_path: Path) -> None:
         both = Brokers(stack, tmp_path, session={"max_mqueue_len": 0, "max_inflight": 2}, addresses=rules)
         for step in range(6):
             both.publish(TOPICS[step % 3], 20 * step, 20)
-        size = 40 * (SIZE + 6)
+        sizes = [held(topic, [*range(n, n + 20), *range(60 + n, 80 + n)]) for n, topic in ((0, "high"), (20, "low"))]
         assert both.evicted() > 100
-        assert both.held() == [[size, size, 0]] * 2
+        assert both.held() == [[*sizes, 0]] * 2
         for left in (100, 80):
             first, second = both.taken(20)
             assert len(first) == len(second) == 20
             evicting, other = both.held()
             assert evicting == other
-            assert sum(evicting) < 2 * size
+            assert sum(evicting) < sum(sizes)
             both.start()
             assert both.held() == [evicting, other]
             assert both.evicted() > left - 10
@@ -231,7 +252,7 @@ def test_addresses_count_what_is_on_disk_only(tmp_path: Path) -> None:
 
 def test_a_full_address(tmp_path: Path) -> None:
     """FC-25: publishers wait for the room that deliveries on disk take, and get it when these are sent."""
-    rules = [{"match": "high", "max_size_bytes": 30 * (SIZE + 6), "block_timeout": "infinity"}]
+    rules = [{"match": "high", "max_size_bytes": held("high", range(30)), "block_timeout": "infinity"}]
     session = {"max_mqueue_len": 0, "producer_window_size": "1MiB"}
     with ExitStack() as stack:
         both = Brokers(stack, tmp_path, session=session, addresses=rules)

@@ -4,6 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage.index import Entry, Index
+from session.address import Address, AddressRule
+
+ADDRESSES = [Address(b"%d" % number, AddressRule(1)) for number in range(2)]
 
 STEPS = st.lists(
     st.one_of(
@@ -17,6 +20,13 @@ STEPS = st.lists(
 )
 
 
+def entry_of(number: int, size: int) -> Entry:
+    """An entry of its own kind: of its size depends whether it has an address, and which."""
+    address = [None, *ADDRESSES][size % 3]
+    cost = 0 if address is None else size + 2**33
+    return Entry(number, 1 + number, size + 17, size, 1 + number % 2, number * 10**6, address, cost)
+
+
 @given(STEPS)
 def test_equals_a_plain_dictionary(steps: list[tuple[str, int, int]]) -> None:
     """FC-37 too: after additions, removals, moves and replacements it has the items of a dictionary, in order."""
@@ -26,7 +36,7 @@ def test_equals_a_plain_dictionary(steps: list[tuple[str, int, int]]) -> None:
     for step, number, size in steps:
         if step == "add":
             for _ in range(number):
-                entry = Entry(following, 1 + following, size + 17, size, 1 + following % 2, following * 10**6)
+                entry = entry_of(following, size)
                 index.add(entry)
                 plain[following] = entry
                 following += 1 + size % 3
@@ -38,7 +48,7 @@ def test_equals_a_plain_dictionary(steps: list[tuple[str, int, int]]) -> None:
                 assert index.remove(first.delivery) == first == plain.pop(next(iter(plain)))
         elif step == "replace":
             if number in plain:
-                entry = Entry(following, 1 + following, size + 17, size, 1 + following % 2, following * 10**6)
+                entry = entry_of(following, size)
                 assert index.replace(number, entry) == plain[number]
                 plain = {
                     (following if each == number else each): (entry if each == number else plain[each])

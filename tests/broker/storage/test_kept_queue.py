@@ -16,11 +16,11 @@ from broker.storage.compaction import Compaction
 from broker.storage.found import names
 from broker.storage.frame import SECTOR
 from broker.storage.kept_queue import KEPT_BYTES, READ_DELIVERIES
-from broker.storage.message import OVERHEAD
 from broker.storage.storage import Storage
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.connect import Connect
 from protocol.publish import Publish
+from session.cost import OVERHEAD
 from tests.support.broker.local import LocalBroker, LocalClient
 from tests.support.broker.segmented import overwrite
 from tests.support.broker.stored import KEPT, broker_on, connected, on_disk

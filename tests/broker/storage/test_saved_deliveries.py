@@ -30,7 +30,7 @@ def test_equals_a_plain_dictionary(steps: list[tuple[str, int]]) -> None:
         frame += 1
         entry = plain[number] = Entry(number, frame, frame % 7, frame % 5, 1 + frame % 2, 9)
         deliveries.add(number, frame << SHIFT | entry.offset, entry.qos, entry.size, entry.size + 30)
-        deliveries.add_topic(number, b"%d" % number)
+        deliveries.add_topic(number, b"%d" % number, abs(number) + 2**40)
         deliveries.add_flow(number, abs(number) + 7)
 
     for step, number in steps:
@@ -52,6 +52,7 @@ def test_equals_a_plain_dictionary(steps: list[tuple[str, int]]) -> None:
         assert deliveries.has_lanes == bool(plain)
         assert deliveries.holds(number) == (number in plain)
         assert {each: deliveries.topic_of(each) for each in plain} == {each: b"%d" % each for each in plain}
+        assert {each: deliveries.cost_of(each) for each in plain} == {each: abs(each) + 2**40 for each in plain}
         assert {each: deliveries.flow_of(each) for each in plain} == {each: abs(each) + 7 for each in plain}
     by_number = [plain[number] for number in sorted(plain)]
     assert deliveries.entries(9) == by_number

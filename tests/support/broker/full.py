@@ -11,13 +11,17 @@ from protocol.publish import Publish
 from session.address import Address
 from session.session import Session
 from tests.support.broker.local import LocalBroker, LocalClient
+from tests.support.costs import held
 
 TOPIC = "full/a"
-LIMIT = 1000
-"""Payload bytes that the sessions hold of each address."""
 SIZE = 100
-"""Payload bytes of a message, unless it is to have another size: ten of them are the limit."""
-FILLING = range(1, LIMIT // SIZE + 1)
+"""Payload bytes of a message, unless it is to have another size."""
+COST = held(1, SIZE, TOPIC)
+"""What a delivery of it counts."""
+FITTING = 10
+LIMIT = FITTING * COST
+"""How much the sessions may hold of each address."""
+FILLING = range(1, FITTING + 1)
 """The numbers of the messages that fill an address."""
 
 

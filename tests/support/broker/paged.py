@@ -12,13 +12,15 @@ from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.publish import Publish
 from tests.broker.conftest import Start
 from tests.support.broker.collecting import collect
+from tests.support.costs import held
 from tests.support.process import Address, BrokerProcess
 from tests.support.wire import WireClient, connected
 
 TOPIC = "paged/a"
-LIMIT = 10_000
-"""Payload bytes that the sessions hold of each address."""
 PAYLOAD = 490
+FITTING = 20
+LIMIT = held(FITTING, PAYLOAD + len(b"00 "), TOPIC)
+"""How much the sessions may hold of each address."""
 
 
 def sections(directory: Path, **rule: object) -> dict[str, object]:
