@@ -1,13 +1,10 @@
 """Counts the places that hold a delivery, for its address (FC-24) or for the journal of a kept session (FC-27)."""
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from mypy_extensions import mypyc_attr
 
 from protocol.publish import Publish
-
-if TYPE_CHECKING:
-    from session.address import Address
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
@@ -30,8 +27,8 @@ class Holder:
         """Whether PUBLISHes wait for room in the address of the delivery (FC-25)."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def address(self) -> "Address | None":
-        """What counts the bytes of the delivery, if it has an address (FC-24)."""
+    def address(self) -> "Holder | None":
+        """The `Address` that counts the delivery, if it has one (FC-24)."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def sent(self, packet_id: int, qos: int) -> int:

@@ -78,7 +78,7 @@ class AddressRow(BaseModel):
 
     address: str
     full_policy: str
-    size_bytes: int = Field(description="Payload bytes of its deliveries in all sessions.")
+    size_bytes: int = Field(description="Payload, topic, properties and 700 bytes of each delivery, in all sessions.")
     max_size_bytes: int
     waiting: int = Field(description="PUBLISHes that wait for room: parked, or paged.")
     parked: int

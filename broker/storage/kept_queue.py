@@ -56,7 +56,8 @@ class KeptQueue(KeptState):
         """A delivery of its own of a message that is in the journal, with its holder."""
         own = publish.copy()
         holder = cast("Holder | None", own.holder)
-        own.holder = KeptDelivery(self, message, delivery, holder.address() if holder is not None else None)
+        address = cast("Address | None", holder.address()) if holder is not None else None
+        own.holder = KeptDelivery(self, message, delivery, address)
         return own
 
     def owns(self, publish: Publish) -> bool:

@@ -12,7 +12,7 @@ _NONE: Final = -(1 << 61)
 
 @final
 class SavedDeliveries:
-    """By number, each in 24 bytes: there may be millions.
+    """By number, each in 24 bytes, and 16 with its topic: there may be millions.
 
     They are read in the order of their numbers, but for those that compaction has moved, or that have returned to the
     head of a group's queue: only then it is known by number where each is.

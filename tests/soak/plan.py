@@ -202,7 +202,7 @@ def _addresses(draws: random.Random, policy: str) -> list[dict[str, Any]]:
 
 
 def _address(draws: random.Random, match: str, policy: str) -> dict[str, Any]:
-    address = {"match": match, "full_policy": policy, "max_size_bytes": draws.choice((2000, 16_384, 131_072))}
+    address = {"match": match, "full_policy": policy, "max_size_bytes": draws.choice((2000, 65_536, 262_144))}
     if policy == "block":
         address["block_timeout"] = draws.choice(("1s", "30s", "infinity"))
         if draws.random() < 0.3:
