@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from protocol.publish import Publish
 from session.address import Address, AddressRule
 from session.conflation import Conflation
+from session.cost import cost
 from session.flows import FIFO, PUBLISHER
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
 from session.mqueue import MQueue
@@ -92,7 +93,7 @@ def test_only_the_newest_waits(
         if priorities is None and fairness == FIFO:
             assert list(mqueue) == expected
         assert (mqueue.length, mqueue.bytes) == (len(expected), sum(each.size for each in expected))
-        assert address.size == mqueue.bytes
+        assert address.size == sum(cost(each) for each in expected)
         by_qos = Counter(each.qos for each in expected)
         assert [mqueue.waiting_qos0, mqueue.waiting_qos1, mqueue.waiting_qos2] == [by_qos[0], by_qos[1], by_qos[2]]
     order = list(mqueue)

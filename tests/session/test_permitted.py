@@ -4,6 +4,7 @@ from protocol.publish import Publish
 from session.address import Address, AddressRule
 from session.limits import Limits
 from session.permitted import check_waiting
+from tests.support import costs
 from tests.support.session.messages import message, texts
 from tests.support.session.peer import Peer
 
@@ -56,8 +57,8 @@ def test_address() -> None:
         peer.route(held(text, address))
     peer.run()
     peer.route(held("shut", address))
-    assert address.size == 12
+    assert address.size == costs.held(3, 4, "t")
     check_waiting(peer.outbound, only_open)
-    assert address.size == 8
+    assert address.size == costs.held(2, 4, "t")
     peer.puback(1)
     assert address.size == 0
