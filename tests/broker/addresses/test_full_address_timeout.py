@@ -138,7 +138,7 @@ def test_no_timeout() -> None:
 
 def test_reject_threshold() -> None:
     """FC-25: the broker refuses a PUBLISH at once when held and parked bytes would exceed reject_threshold_bytes."""
-    with local_broker(reject_threshold_bytes=LIMIT + 2 * COST) as local:
+    with local_broker(reject_threshold_bytes=LIMIT + 3 * COST - 1) as local:
         reader, sender = fill(local)
         send(sender, [11, 12, 13])
         send(sender, [14], 0)
