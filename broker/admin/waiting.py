@@ -65,6 +65,8 @@ def because(reason: str) -> str:
 
 def advice(reason: str, client: Client) -> str:
     """Say why the session waits, and what changes it."""
+    if reason == NOTHING and not client.session.totals(0).offered:
+        return _NOT_OFFERED
     return _ADVICE[reason].format(**_figures(client))
 
 
@@ -93,6 +95,8 @@ _BECAUSE: Final = {
     DISK: "the journal, or its disk, is full",
 }
 """`tests/broker/admin/test_waiting.py` compares them with those of spark_jobs/page/trouble.py."""
+
+_NOT_OFFERED: Final = "Nothing waits: no message for it has come since its session began. It may only publish."
 
 _ADVICE: Final = {
     NOTHING: "Nothing waits: what is offered is sent at once.",

@@ -43,6 +43,19 @@ def test_words_are_those_of_the_report(reason: str, column: str) -> None:
     assert waiting.because(reason) == formats.reason(column) + (f", {meaning}" if meaning else "")
 
 
+def test_a_publisher(start: Start, tmp_path: Path) -> None:
+    """Of a session to which nothing was ever offered it is not said that what is offered is sent at once."""
+    broker = start(sections={"admin": {"socket": "a.sock"}})
+    wait_for_event(broker, "admin_socket")
+    path = tmp_path / "a.sock"
+    with connected(broker.address(), client_id="sensor") as sensor, connected(broker.address(), client_id="pc") as pc:
+        pc.subscribe("t", qos=1)
+        sensor.publish("t", b"1", 1)
+        pc.expect(Publish)
+        told = [request(path, f"/api/v1/sessions/{name}").json["advice"] for name in ("sensor", "pc")]
+    assert ["It may only publish" in told[0], "is sent at once" in told[1]] == [True, True]
+
+
 @pytest.mark.parametrize(
     ("session", "receive_maximum", "expected"),
     [
