@@ -1,5 +1,6 @@
 """The journal: writes the records of messages, kept sessions and groups (FC-27)."""
 
+from collections.abc import Callable
 from typing import final
 
 from broker.runtime.clock import SECOND
@@ -33,8 +34,8 @@ class Journal:
         self.memory = Memory(memory)
         self.lanes = LaneRule()
         """In which lanes of their queues deliveries wait; to be set before anything is read."""
-        self.tells_drops = False
-        """FC-35: whether what is dropped on disk will be read."""
+        self.tell_drops: Callable[[], None] | None = None
+        """FC-35: publishes the events of what has been dropped; None = nobody is told, and nothing is read for it."""
         commits.before_commit = self._finish_frame
         self.frames: dict[int, Frame] = {}
         self.queues: dict[int, QueueJournal] = {}
@@ -270,6 +271,8 @@ class Journal:
     def _finish_frame(self) -> None:
         """A commit begins: add the records of what is sent and done to its last frame."""
         commits = self.commits
+        if self.tell_drops is not None:
+            self.tell_drops()  # after a crash what is dropped is there again, or its event is
         for deliveries in self._changed:
             deliveries.listed = False
             for record in deliveries.take_records():

@@ -91,10 +91,11 @@ class KeptQueue(KeptState):
         message.frame.add_evicted(entry.size)
         self.journal.frames[before.frame].remove_evicted(before.size)
         hold_address(entry)
-        self._evicted_done(before)
+        release_address(before)
+        self.note_evicted_done(before)
 
-    def _evicted_done(self, entry: Entry) -> None:
-        release_address(entry)
+    def note_evicted_done(self, entry: Entry) -> None:
+        """A delivery that was on disk only is done."""
         if not self.ended:
             self.deliveries.note_done(entry.delivery)
             self.journal.note(self.deliveries)
@@ -142,10 +143,12 @@ class KeptQueue(KeptState):
             self.journal.frames[entry.frame].remove_evicted(entry.size)
             frame.add_evicted(entry.size)
 
-    def drop_evicted(self, entry: Entry, index: Index) -> Entry:
-        """Drop a delivery that is on disk only."""
+    def drop_evicted(self, entry: Entry, index: Index, is_done: bool = True) -> Entry:
+        """Drop a delivery that is on disk only; unless it `is_done`, the caller notes that later."""
         entry = self._take(entry, index)
-        self._evicted_done(entry)
+        release_address(entry)
+        if is_done:
+            self.note_evicted_done(entry)
         return entry
 
     def read_back(self, entry: Entry, index: Index, body: bytes) -> Publish:
@@ -329,8 +332,9 @@ class StoredTail(Tail):
 
     def _drop(self, entry: Entry) -> tuple[Publish, int]:
         kept = self._queue
-        entry = kept.drop_evicted(entry, self._index)
-        unread = Unread(kept.journal, kept.number, entry) if kept.journal.tells_drops else None
+        tells = kept.journal.tell_drops is not None
+        entry = kept.drop_evicted(entry, self._index, not tells)
+        unread = Unread(kept, entry) if tells else None
         return dropped(entry.qos, entry.size, unread), entry.delivery
 
     def is_blocking(self) -> bool:

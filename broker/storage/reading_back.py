@@ -1,7 +1,7 @@
 """Reading deliveries back that are on disk only (FC-30), also those that were dropped there, to be told (FC-35)."""
 
 from collections.abc import Sequence
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from broker.storage import message_record
 from broker.storage.index import Entry
@@ -9,6 +9,9 @@ from broker.storage.journal import Journal
 from broker.storage.records import DamagedError
 from broker.storage.saved import to_publish
 from protocol.publish import Publish
+
+if TYPE_CHECKING:
+    from broker.storage.kept_queue import KeptQueue
 
 COST: Final = 512
 """Bytes of memory that an `Unread` takes."""
@@ -32,22 +35,22 @@ def delivery_of(journal: Journal, queue: int, entry: Entry, body: bytes) -> Publ
 
 @final
 class Unread:
-    """A delivery that was dropped unread. Its frame stays on disk until `forget`."""
+    """A delivery that was dropped unread. Until `forget` its frame stays on disk, and it is not done."""
 
-    def __init__(self, journal: Journal, queue: int, entry: Entry) -> None:
+    def __init__(self, queue: "KeptQueue", entry: Entry) -> None:
         self.entry = entry
-        self._journal = journal
         self._queue = queue
-        self._frame = journal.frames[entry.frame]
+        self._frame = queue.journal.frames[entry.frame]
         self._frame.unread += 1
 
     def forget(self) -> None:
         """It is read, or nobody wants to."""
         self._frame.unread -= 1
+        self._queue.note_evicted_done(self.entry)
 
     def read(self, body: bytes) -> Publish:
         """The delivery. Raises DamagedError."""
-        return delivery_of(self._journal, self._queue, self.entry, body)
+        return delivery_of(self._queue.journal, self._queue.number, self.entry, body)
 
 
 async def read_unread(journal: Journal, some: Sequence[Unread]) -> list[Publish]:

@@ -31,7 +31,7 @@ MOST_WAITING: Final = 64 * 1024 * 1024
 """Bytes of drops that are to be told singly. What exceeds them is summed up, at any rate."""
 AT_ONCE: Final = 64
 """Events in one turn of the loop, or an eighth of those that wait, if that is more: so these are bounded by what one
-turn drops, however long it goes on."""
+turn drops, however long it goes on. A commit takes all."""
 MOST_PINNED: Final = 32
 """Drops that are put off and still to be read: until then the journal keeps their frames."""
 READ_AT_ONCE: Final = 200
@@ -92,7 +92,7 @@ class DropEvents(Timer):
         self._settings = settings
         self._rate = Rate(settings.max_rate, monotonic_us()) if settings is not None and settings.max_rate else None
         if self._journal is not None:
-            self._journal.tells_drops = settings is not None
+            self._journal.tell_drops = None if settings is None else self._publish_all
 
     def of_client(self, client_id: str) -> DropLog | None:
         """Who is told of the drops of a session; None = nobody."""
@@ -183,6 +183,11 @@ class DropEvents(Timer):
         finally:
             if told:
                 self._schedule()
+
+    def _publish_all(self) -> None:
+        """A commit begins: what it says to be done is told in it (FC-35)."""
+        while self._told:
+            self._publish(self._told.popleft())
 
     def _publish(self, told: Told) -> None:
         self._cost -= told.cost

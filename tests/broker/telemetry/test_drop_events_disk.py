@@ -1,11 +1,14 @@
 """FC-35: what is dropped on disk is told like all else."""
 
 import json
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.runtime.clock import monotonic_us
 from broker.storage import compaction as compaction_of
 from broker.storage.compaction import Compaction
 from protocol.connect import Connect
@@ -28,6 +31,7 @@ from tests.support.broker.dropping import (
 from tests.support.broker.stored import KEPT, broker_on, connected, on_disk
 
 MANY = 60
+FEW = 5
 BIG = bytes(2_000)
 
 
@@ -102,3 +106,57 @@ def test_events_are_known_as_such_after_a_restart(tmp_path: Path) -> None:
         client.send(Connect("reader", False, 0, properties=KEPT, version=5))
         settle(local, storage)
         assert [json.loads(each.payload)["client_id"] for each in published(client.received())] == ["loser"]
+
+
+@pytest.mark.parametrize(("memory", "how"), [(0, "overflow"), (1, "overflow"), (0, "end")])
+def test_a_crash_loses_no_event(tmp_path: Path, memory: int, how: str) -> None:
+    """FC-35: what a commit says to be dropped is told in it, so after a crash it waits still, or its event does."""
+    directory = tmp_path / "journal"
+    images: list[Path] = []
+    with broker_on(directory, memory, **EACH, session={"max_mqueue_len": FEW}) as (local, storage):
+        connected(local, storage, "reader", TOPICS).drop()
+        connected(local, storage, "loser", "t/+").drop()
+        publish(local, *[Publish(b"t/%d" % number, BIG, 1) for number in range(FEW)])
+        on_disk(local, storage)
+        commits = storage.journal.commits
+        checked = commits.after_commit
+
+        def crash() -> None:
+            if checked is not None:
+                checked()
+            image = tmp_path / f"image-{len(images)}"
+            images.append(shutil.copytree(directory, image, copy_function=_copy))
+
+        def drop() -> None:
+            if how == "end":
+                local.broker.sessions.end(local.broker.clients.by_id["loser"], monotonic_us())
+            else:
+                for _ in range(FEW):
+                    local.broker.messages.publish_own(Publish(b"t/new", BIG, 1), monotonic_us())
+            commits.reach().send(None)  # a commit begins in the turn that has dropped
+
+        commits.after_commit = crash
+        local.run(drop)
+        settle(local, storage)
+        commits.after_commit = checked
+    assert images
+    for image in images:
+        assert _waits_or_is_told(image, memory) >= {f"t/{number}" for number in range(FEW)}
+
+
+def _copy(file: str, to: str) -> None:
+    with suppress(FileNotFoundError):  # a spare segment has got its name meanwhile
+        shutil.copyfile(file, to)
+
+
+def _waits_or_is_told(image: Path, memory: int) -> set[str]:
+    """The topics of what there is after a crash, for its receiver or as an event."""
+    found: set[str] = set()
+    with broker_on(image, memory, **EACH, session={"max_mqueue_len": 0}) as (local, storage):
+        for name in ("loser", "reader"):
+            client = local.client()
+            client.send(Connect(name, False, 0, properties=KEPT, version=5))
+            settle(local, storage)
+            came = published(client.received())
+            found |= {json.loads(each.payload)["topic"] if name == "reader" else each.topic.decode() for each in came}
+    return found
