@@ -121,6 +121,10 @@ damage: $(STAMPS)/test ## Damage a journal at every byte, and start on it. ARGS=
 diskfaults: $(STAMPS)/test ## Let every call of a broker to its disk fail, one in each run. ARGS="--kinds eio,full --every 5".
 	$(BIN)/python -m tests.durability.faults $(ARGS)
 
+.PHONY: ledger
+ledger: $(STAMPS)/test ## Account for millions of deliveries, under kills, full disks and queues. ARGS="--deliveries 100000 --seed 7".
+	$(BIN)/python -m tests.ledger $(ARGS)
+
 .PHONY: soak
 soak: $(STAMPS)/test ## Run many sessions on a bad network, and check the counters. ARGS="--minutes 60", "--seed 7", "--help".
 	$(BIN)/python -m tests.soak $(ARGS)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from protocol.acknowledgements import Puback
+from protocol.connect import Connect
 from protocol.decoder import Decoder
 from protocol.publish import Publish, encode_publish
 from tests.support.process import Address
@@ -24,9 +25,13 @@ STAMP: Final = struct.Struct(">Q")
 class FlowClient:
     """One MQTT 5 connection that a `Loop` serves; it never blocks."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, connect: Connect | None = None) -> None:
+        """`connect`: it is only sent, and its CONNACK comes with the other packets; None = the client is connected."""
         self.wire = WireClient(address, 5)
-        self.connack = self.wire.connect()
+        if connect is None:
+            self.wire.connect()
+        else:
+            self.wire.send(connect)
         self.socket: socket.socket = self.wire.socket
         self._decoder = Decoder(version=5)
         self._unsent = bytearray()
