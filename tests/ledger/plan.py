@@ -11,6 +11,9 @@ TROUBLES: Final = ("away", "back", "end", "rules", "stall", "slow", "kill", "sto
 LARGE: Final = (8_000, 20_000)
 """Bytes of payloads where the disk gets full, so that the segments that are there already do."""
 
+FULL: Final = 0.3, 0.7
+"""After which parts of the deliveries the disk is full, and has room again."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -35,6 +38,11 @@ class Plan:
     def rng(self) -> random.Random:
         """For what is drawn while it runs."""
         return random.Random(f"{self.seed} {self.number} run")
+
+    @property
+    def paces(self) -> tuple[float, ...]:
+        """Deliveries a second of slow receivers; with `block` all publishers wait for them."""
+        return (500.0, 2_000.0) if self.sections["session"]["mqueue_overflow"] == "block" else (20.0, 100.0, 500.0)
 
     @property
     def conflates(self) -> bool:
@@ -75,8 +83,10 @@ def draw(seed: int, number: int, deliveries: int, can_fill: bool) -> Plan:
     troubles = [(rng.uniform(0.05, 0.95), rng.choice(TROUBLES)) for _ in range(rng.randint(4, 12))]
     if sums or full:  # FC-35: a crash loses sums, and an end of the broker what is not written while the disk is full
         troubles = [(at, what) for at, what in troubles if what != "kill" and not (full and what == "stop")]
-    if full:
-        troubles += [(0.3, "full"), (0.7, "room")]
+    if full:  # FC-29: until there is room, no session begins
+        begins, ends = FULL
+        troubles = [(at, what) for at, what in troubles if what != "end" or not begins < at < ends]
+        troubles += [(begins, "full"), (ends, "room")]
     return Plan(
         seed,
         number,

@@ -26,6 +26,8 @@ LOOK: Final = 0.2
 """Seconds between two looks."""
 WAIT: Final = 60.0
 """Seconds within which what has to happen does."""
+START: Final = 600.0
+"""The same for a start of the broker, on a machine that is busy with other things."""
 COUNTED: Final = "sluice_deliveries_superseded_total"
 UNLIMITED: Final = dict.fromkeys(("max_mqueue_len", "max_mqueue_bytes", "max_mqueue_age"), "infinity")
 
@@ -95,8 +97,8 @@ class Round:
         self._start()
 
     def away(self) -> None:
-        """Somebody leaves, with DISCONNECT or without."""
-        client = self._cast.receivers[self._rng.choice(ALONE + MEMBERS)]
+        """A receiver leaves, or who is told of drops, with DISCONNECT or without."""
+        client = self._rng.choice([self._cast.told, *self._cast.receivers.values()])
         client.wanted = False
         client.leave(self._rng.random() < 0.5)
 
@@ -112,7 +114,7 @@ class Round:
     def slow(self) -> None:
         """Somebody becomes slow, and somebody else is fast again."""
         receivers = self._cast.receivers
-        receivers[self._rng.choice(ALONE)].per_second = self._rng.choice([20.0, 100.0, 500.0])
+        receivers[self._rng.choice(ALONE)].per_second = self._rng.choice(self._plan.paces)
         receivers[self._rng.choice(ALONE + MEMBERS)].per_second = float("inf")
 
     def end(self) -> None:
@@ -161,7 +163,7 @@ class Round:
             "memory_watermark": "infinity",
             "mqtt": {"sys_interval": "infinity"},
         }
-        self._broker = start_sluice(self._folder, sections=sections, command=self._command, seconds=WAIT)
+        self._broker = start_sluice(self._folder, sections=sections, command=self._command, seconds=START)
         self._cast.down = False
 
     def _gone(self) -> None:
