@@ -363,7 +363,7 @@ class StoredTail(Tail):
         try:
             found = await kept.read_first(self._index, most, READ_BYTES)
             if self.over:
-                return  # another tail may have begun, which reads for itself
+                found = []  # another tail may have begun: who waits for this one asks it
             found = [(entry, body) for entry, body in found if self._index.holds(entry.delivery)]
             deliveries = [kept.read_back(entry, self._index, body) for entry, body in found]
         except (StorageError, DamagedError) as error:

@@ -15,7 +15,7 @@ from broker.runtime.endpoint import QUEUED
 from broker.storage.compaction import Compaction
 from broker.storage.found import names
 from broker.storage.frame import SECTOR
-from broker.storage.kept_queue import KEPT_BYTES, READ_DELIVERIES
+from broker.storage.kept_queue import KEPT_BYTES, READ_DELIVERIES, StoredTail
 from broker.storage.storage import Storage
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.connect import Connect
@@ -23,7 +23,7 @@ from protocol.publish import Publish
 from session.cost import OVERHEAD
 from tests.support.broker.local import LocalBroker, LocalClient
 from tests.support.broker.segmented import overwrite
-from tests.support.broker.stored import KEPT, broker_on, connected, on_disk
+from tests.support.broker.stored import KEPT, all_read, broker_on, connected, on_disk
 
 FULL = 1
 """Bytes of memory that any delivery exceeds."""
@@ -104,6 +104,23 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
         assert used < 4 * KEPT_BYTES
         publish(local, storage, publisher, range(MANY, 5 * MANY))
         assert storage.journal.memory.used == used
+
+
+def test_who_waits_is_woken_when_all_is_dropped(tmp_path: Path) -> None:
+    """FC-30: when all that is being read back has been dropped meanwhile, who waits is told, and asks for the rest."""
+    with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publish(local, storage, connected(local, storage, "publisher"), range(MANY))
+        kept = local.broker.clients.by_id["away"].kept
+        assert kept is not None
+        heard: list[list[Publish]] = []
+        tail = StoredTail(kept, kept.evicted.index(0), heard.append)
+        local.run(lambda: tail.read(2))
+        tail.over = True  # as the queue has it when nothing of it is left
+        all_read(local, storage)
+        on_disk(local, storage)
+        local.run(lambda: None)
+        assert heard == [[]]
 
 
 def test_small_messages_count(tmp_path: Path) -> None:
