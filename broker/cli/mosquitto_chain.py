@@ -20,10 +20,18 @@ _HASHED: Final = re.compile(r"[0-9a-f]{8}\.\d+")
 def missing(chains: Sequence[tuple[str, imported.Line]], paths: mosquitto.Paths) -> Iterator[str]:
     """What has to be said about certificates and lines `cafile` or `capath` that are for nothing but their chain."""
     for certfile, line in chains:
-        place = Path(paths.of(line))
-        files = [each for each in place.iterdir() if _HASHED.fullmatch(each.name)] if place.is_dir() else [place]
-        if set().union(*map(_intermediates, files)) - _authorities(Path(certfile)):
+        try:
+            found = set().union(*map(_intermediates, _files(Path(paths.of(line)))))
+        except OSError as error:
+            yield f"{line}: the folder cannot be read: {error.strerror}"
+            continue
+        if found - _authorities(Path(certfile)):
             yield f"{line}: {INCOMPLETE.format(certfile=certfile)}"
+
+
+def _files(place: Path) -> list[Path]:
+    """A cafile, or what OpenSSL looks at in a capath. Raises OSError if that cannot be listed."""
+    return [each for each in place.iterdir() if _HASHED.fullmatch(each.name)] if place.is_dir() else [place]
 
 
 def _intermediates(path: Path) -> set[bytes]:

@@ -41,6 +41,22 @@ def test_chain_in_cafile(tmp_path: Path, complete: bool, key: str) -> None:
     assert "cafile" not in yaml.safe_load(output.read_text())["listeners"][0]["tls"]
 
 
+def test_capath_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A folder that the importing user may not list is named, with status 1."""
+
+    def refused(_: Path) -> list[Path]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refused)  # root, who runs tests in containers, may list any folder
+    _write(trustme.CA().issue_cert("localhost"), tmp_path)
+    (tmp_path / "authorities").mkdir()
+    (tmp_path / "mosquitto.conf").write_text(
+        "listener 8883\nallow_anonymous true\ncapath authorities\ncertfile server.pem\nkeyfile server.key\n"
+    )
+    status, _, err = import_from(tmp_path / "mosquitto.conf", "-o", tmp_path / "sluice.yaml")
+    assert (status, "capath authorities: the folder cannot be read: Permission denied" in err) == (1, True)
+
+
 def _expired(authority: trustme.CA, folder: Path) -> None:
     _write(authority.issue_cert("localhost", not_after=datetime(2020, 1, 1, tzinfo=UTC)), folder)
 
