@@ -43,7 +43,7 @@ _PROFILE: Final = "the security profile is not in the configuration: emqx.env do
 _WIDE: Final = "rules are about topics, and a wide subscription gets what its client may receive"
 _EXACT: Final = "rules are about topics, not about filters: all that a filter of eq matches is denied"
 _WIDEST: Final = ("#", "+/#")
-"""Filters that EMQX's own acl.conf denies, so that nobody asks for everything; to deny their topics would deny all."""
+"""EMQX's own acl.conf denies SUBSCRIBE to these filters. A rule that denies their topics would deny everything."""
 
 
 class Names(Enum):
