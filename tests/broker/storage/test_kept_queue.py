@@ -115,8 +115,12 @@ def test_who_waits_is_woken_when_all_is_dropped(tmp_path: Path) -> None:
         assert kept is not None
         heard: list[list[Publish]] = []
         tail = StoredTail(kept, kept.evicted.index(0), heard.append)
-        local.run(lambda: tail.read(2))
-        tail.over = True  # as the queue has it when nothing of it is left
+
+        def read() -> None:
+            tail.read(2)
+            tail.over = True  # as the queue has it when nothing of it is left, before the thread has read
+
+        local.run(read)
         all_read(local, storage)
         on_disk(local, storage)
         local.run(lambda: None)

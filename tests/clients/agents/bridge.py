@@ -47,17 +47,16 @@ class Bridge(Agent):
             config += f"bridge_certfile {link.certfile}\nbridge_keyfile {link.keyfile}\n"
         self._mosquitto: BrokerProcess = start_mosquitto(Path(self._folder.name), extra=(config,))
         address: Address = self._mosquitto.address()
-        self._wait_for_bridge(Link(address.host, address.port, 4, "probe-inside"), link)
+        self._far = link
+        self._wait_for_bridge(Link(address.host, address.port, 4, "probe-inside"))
         self._inside.connect(Link(address.host, address.port, 4, "inside"))
 
-    @staticmethod
-    def _wait_for_bridge(near: Link, far: Link) -> None:
+    def _wait_for_bridge(self, near: Link) -> None:
         """Wait until the bridge is connected and subscribed: a message from the far side arrives on the near side."""
-        inside, outside = Paho(), Paho()
-        topic = f"clients/probe/{far.client_id}"
+        inside, outside = Paho(), self._outside()
+        topic = f"clients/probe/{self._far.client_id}"
         inside.connect(near)
         inside.subscribe(topic, 0)
-        outside.connect(replace(far, client_id=f"probe-{far.client_id}", clean=True, will_topic=""))
 
         def arrives() -> bool:
             outside.publish(topic, "", 0, False)
@@ -72,8 +71,19 @@ class Bridge(Agent):
         self._inside.subscribe(filter, qos)
 
     def publish(self, topic: str, payload: str, qos: int, retain: bool) -> None:
-        """Publish on Mosquitto's side."""
+        """Publish on Mosquitto's side; a retained message is on the other side, too, when this returns."""
         self._inside.publish(topic, payload, qos, retain)
+        if retain and payload:
+            outside = self._outside()
+            outside.subscribe(topic, 0)
+            wait_until(lambda: len(outside.messages) > 0, "the bridge has forwarded the retained message", CALM)
+            outside.disconnect()
+
+    def _outside(self) -> Paho:
+        """Return a paho-mqtt on the other side, without a will."""
+        outside = Paho()
+        outside.connect(replace(self._far, client_id=f"probe-{self._far.client_id}", clean=True, will_topic=""))
+        return outside
 
     def burst(self, topic: str, count: int, size: int, qos: int) -> None:
         """Publish a burst on Mosquitto's side; the bridge stays."""
