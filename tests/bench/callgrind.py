@@ -59,6 +59,18 @@ class Pattern:
     batch: int = 20
     """Messages that a publisher sends at once."""
     size: int = 64
+    together: int = 1
+    """Publishers of one topic."""
+    window: int = 0
+    """`max_inflight`: all that is sent at once beyond it waits in the mqueue. 0 = no limit, nothing waits."""
+    fairness: str = "fifo"
+    """`mqueue_fairness`."""
+
+    @property
+    def sections(self) -> dict[str, object]:
+        """What the broker is configured with."""
+        session: dict[str, object] = {**UNLIMITED["session"], "mqueue_fairness": self.fairness}
+        return {"session": session | ({"max_inflight": self.window} if self.window else {})}
 
     @property
     def deliveries(self) -> int:
@@ -75,12 +87,14 @@ PATTERNS: Final = (
     Pattern("fanout-q0", "4 times 1 to 10, 20 at once, QoS 0", publishers=4, subscribers=10),
     Pattern("fanout-q1", "the same, QoS 1", qos=1, publishers=4, subscribers=10),
     Pattern("large-q0", "4 pairs, 16 KiB, 3 at once, QoS 0", publishers=4, batch=3, size=16_384),
+    Pattern("queued-q1", "10 to 1, 20 at once, QoS 1, 4 in flight", qos=1, together=10, window=4),
+    Pattern("fair-q1", "the same, fair between publishers", qos=1, together=10, window=4, fairness="publisher"),
 )
 BY_NAME: Final = {pattern.name: pattern for pattern in PATTERNS}
 
 
 class Topic:
-    """A publisher and its subscribers, connected."""
+    """Its publishers and subscribers, connected."""
 
     def __init__(self, broker: BrokerProcess, number: int, pattern: Pattern, clients: ExitStack) -> None:
         def connected() -> WireClient:
@@ -89,7 +103,7 @@ class Topic:
             return client
 
         self._pattern = pattern
-        self._publisher = connected()
+        self._publishers = [connected() for _ in range(pattern.together)]
         self._subscribers = [connected() for _ in range(pattern.subscribers)]
         topic = f"topic/{number}"
         for subscriber in self._subscribers:
@@ -103,14 +117,20 @@ class Topic:
 
     def round(self) -> None:
         """Send a batch, and carry all its exchanges to their ends, in batches too."""
-        self._publisher.send(*self._messages)
-        if self._pattern.qos == 1:
-            _expect_all(self._publisher, Puback, len(self._ids))
-        elif self._pattern.qos == 2:
-            _expect_all(self._publisher, Pubrec, len(self._ids))
-            self._publisher.send(*map(Pubrel, self._ids))
-            _expect_all(self._publisher, Pubcomp, len(self._ids))
+        for publisher in self._publishers:
+            publisher.send(*self._messages)
+        for publisher in self._publishers:
+            if self._pattern.qos == 1:
+                _expect_all(publisher, Puback, len(self._ids))
+            elif self._pattern.qos == 2:
+                _expect_all(publisher, Pubrec, len(self._ids))
+                publisher.send(*map(Pubrel, self._ids))
+                _expect_all(publisher, Pubcomp, len(self._ids))
         for subscriber in self._subscribers:
+            if self._pattern.window:
+                for _ in range(len(self._ids) * self._pattern.together):
+                    subscriber.send(Puback(subscriber.expect(Publish).packet_id))
+                continue
             ids = [subscriber.expect(Publish).packet_id for _ in self._ids]
             if self._pattern.qos == 1:
                 subscriber.send(*map(Puback, ids))
@@ -133,7 +153,7 @@ def _expect_all(client: WireClient, kind: type[Packet], count: int) -> None:
 def play(broker: BrokerProcess, pattern: Pattern, rounds: int, count: Callable[[bool], object]) -> None:
     """Have the pattern's clients exchange messages. `count` turns counting on after FEW rounds, and off at the end."""
     with ExitStack() as clients:
-        topics = [Topic(broker, number, pattern, clients) for number in range(pattern.publishers)]
+        topics = [Topic(broker, number, pattern, clients) for number in range(pattern.publishers // pattern.together)]
         for number in range(FEW + rounds):
             if number == FEW:
                 count(True)
@@ -151,7 +171,7 @@ def instructions(python: str, pattern: Pattern, rounds: int) -> float:
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         # -I: neither PYTHONPATH nor the working directory decides what runs, only the installation.
         command = (*callgrind, python, "-I", "-m", "broker")
-        broker = start_sluice(Path(folder), sections=UNLIMITED, command=command, seconds=TIMEOUT)
+        broker = start_sluice(Path(folder), sections=pattern.sections, command=command, seconds=TIMEOUT)
         try:
             play(broker, pattern, rounds, partial(_switch, broker.pid))
         finally:

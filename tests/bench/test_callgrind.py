@@ -7,7 +7,7 @@ import pytest
 
 from tests.bench import callgrind
 from tests.bench.callgrind import PATTERNS, Pattern
-from tests.support.brokers import start_broker
+from tests.support.brokers import start_sluice
 
 pytestmark = pytest.mark.once
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.once
 def test_each_is_played(pattern: Pattern, tmp_path: Path) -> None:
     """The clients of each pattern get all messages of all rounds; counting is begun and ended once."""
     switched: list[bool] = []
-    with start_broker(tmp_path) as broker:
-        callgrind.play(broker, replace(pattern, publishers=2), 2, switched.append)
+    with start_sluice(tmp_path, sections=pattern.sections) as broker:
+        callgrind.play(broker, replace(pattern, publishers=2 * pattern.together), 2, switched.append)
     assert switched == [True, False]
 
 
