@@ -23,13 +23,14 @@ IN_DOUBT: Final = 3
 """QoS 1, and the connection was lost before the acknowledgement: it may have been routed or not."""
 
 _FORGET: Final = bytes(each & ~(CAME_NOW | TOLD_NOW) for each in range(256))
+_FORGET_CAME: Final = bytes(each & ~CAME_NOW for each in range(256))
 MOST_FAULTS: Final = 20
 CONFLATED: Final = b"c/"
 """How topics begin of which only the newest delivery waits. One publisher publishes to each of them."""
 
 SUPERSEDED: Final = "superseded"
 IN_GROUP: Final = "superseded in a group"
-BOTH: Final = "acknowledged, and told around a kill"
+BOTH: Final = "acknowledged, and told around a restart"
 NO_ANSWER: Final = "nothing, and its publisher had no answer"
 
 
@@ -123,6 +124,11 @@ class Books:
         """The broker has been killed."""
         for page in self.pages.values():
             page.flags = page.flags.translate(_FORGET)
+
+    def stopped(self) -> None:
+        """The broker has ended in order: acknowledgements that it had not read are lost."""
+        for page in self.pages.values():
+            page.flags = page.flags.translate(_FORGET_CAME)
 
     def fault(self, page: Page, number: int, what: str) -> None:
         """Something is as it must not be."""

@@ -29,6 +29,8 @@ WAIT: Final = 60.0
 START: Final = 600.0
 """The same for a start of the broker, on a machine that is busy with other things."""
 COUNTED: Final = "sluice_deliveries_superseded_total"
+"""Of sessions, since the broker began."""
+FULL: Final = "sluice_journal_full"
 UNLIMITED: Final = dict.fromkeys(("max_mqueue_len", "max_mqueue_bytes", "max_mqueue_age"), "infinity")
 
 
@@ -94,6 +96,7 @@ class Round:
         assert self._broker is not None
         self._broker.ask_to_end()
         self._gone()
+        self._cast.books.stopped()
         self._start()
 
     def away(self) -> None:
@@ -144,8 +147,9 @@ class Round:
         self._disk.fill()
 
     def room(self) -> None:
-        """It has room again."""
+        """It has room again, and the broker has noticed: until then it begins no kept session (FC-29)."""
         self._disk.free()
+        self._wait(lambda: self._metric(FULL) == 0, "the journal has room again")
 
     # -- the broker
 
@@ -230,11 +234,11 @@ class Round:
         self._publish(False)
         self._wait(cast.ready, "all are connected")
         moved, left = -1, PATIENCE
-        while books.close()[1] and not books.faults and left > 0:
+        while books.close()[1] and left > 0:
             moved, left = books.moved, PATIENCE if books.moved != moved else left - LOOK
             cast.serve(lambda: False, LOOK)
         assert self._broker is not None
-        counted = self._superseded() if self._plan.counts_superseded else None
+        counted = self._metric(COUNTED) if self._plan.counts_superseded else None
         self._broker.ask_to_end()
         self._gone()
         ends, wrong = books.close()
@@ -242,7 +246,7 @@ class Round:
             wrong.append(f"{ends[SUPERSEDED]} deliveries seem to be superseded, and the broker has counted {counted}")
         return ends, wrong
 
-    def _superseded(self) -> int:
-        """How many deliveries to sessions the broker has counted as superseded since it began."""
+    def _metric(self, name: str) -> int:
+        """The sum of the samples of a metric of the broker."""
         metrics = request(self._folder / "sluice" / "test.sock", "/metrics").text
-        return sum(int(float(line.split()[-1])) for line in metrics.splitlines() if line.startswith(COUNTED))
+        return sum(int(float(line.split()[-1])) for line in metrics.splitlines() if line.startswith(name))
