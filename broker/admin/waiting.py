@@ -67,7 +67,9 @@ def advice(reason: str, client: Client) -> str:
     """Say why the session waits, and what changes it."""
     if reason == NOTHING and not client.session.totals(0).offered:
         return _NOT_OFFERED
-    return _ADVICE[reason].format(**_figures(client))
+    backlog = client.session.outbound.backlog
+    held = _HELD if backlog is not None and backlog.is_waited_for() else ""
+    return _ADVICE[reason].format(**_figures(client)) + held
 
 
 def _figures(client: Client) -> dict[str, object]:
@@ -97,6 +99,11 @@ _BECAUSE: Final = {
 """`tests/broker/admin/test_waiting.py` compares them with those of spark_jobs/page/trouble.py."""
 
 _NOT_OFFERED: Final = "Nothing waits: no message for it has come since its session began. It may only publish."
+
+_HELD: Final = (
+    " Its mqueue is full, and PUBLISHes wait until it has room, for session.overflow_timeout at most "
+    "(session.mqueue_overflow: block)."
+)
 
 _ADVICE: Final = {
     NOTHING: "Nothing waits: what is offered is sent at once.",

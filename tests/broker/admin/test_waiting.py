@@ -85,6 +85,28 @@ def test_limits(
         assert [row["client_id"] for row in found["items"]] == ["slow"]
 
 
+def test_publishers_wait_for_it(start: Start, tmp_path: Path) -> None:
+    """FC-34: while PUBLISHes wait for room in its mqueue, the advice says so; afterwards it does not."""
+    held = {"mqueue_overflow": "block", "max_mqueue_len": 3, "overflow_patience": 0}
+    broker = start(sections={"admin": {"socket": "a.sock"}, "session": held})
+    wait_for_event(broker, "admin_socket")
+    path = tmp_path / "a.sock"
+
+    def says_so() -> bool:
+        return "PUBLISHes wait until it has room" in request(path, "/api/v1/sessions/slow").json["advice"]
+
+    with (
+        connected(broker.address(), 5, client_id="slow", properties={props.RECEIVE_MAXIMUM: 1}) as slow,
+        connected(broker.address(), 5, client_id="sender") as sender,
+    ):
+        slow.subscribe("t", qos=1)
+        sender.send(*(Publish(b"t", b"x", 1, packet_id=each) for each in range(1, 6)))
+        wait_until(says_so, "the fifth one waits")
+        for _ in range(5):
+            slow.send(Puback(slow.expect(Publish).packet_id))
+        wait_until(lambda: not says_so(), "none waits any more")
+
+
 def test_send_path_and_client(start: Start, tmp_path: Path) -> None:
     """A session whose client does not read waits for the send path; when the client has gone, for the client."""
     broker = start(sections={"admin": {"socket": "a.sock"}})
