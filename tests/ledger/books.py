@@ -39,6 +39,8 @@ class Page:
     """The deliveries to one session, or to one group, by the number of the message."""
 
     name: str
+    qos: int = 2
+    """Of its subscription."""
     subscribed: bool = False
     denied: frozenset[bytes] = frozenset()
     """Topics that it may not receive at present."""
@@ -63,6 +65,7 @@ class Books:
         self._conflates = conflates
         self._status = bytearray()
         self._topics: list[bytes] = []
+        self._repeated: set[int] = set()
 
     @property
     def messages(self) -> int:
@@ -86,6 +89,10 @@ class Books:
         """Its publisher has got an answer, or gets none any more."""
         self._status[number] = status
         self.moved += 1
+
+    def repeated(self, number: int) -> None:
+        """It is published again with its packet id, because the answer did not come."""
+        self._repeated.add(number)
 
     def came(self, page: Page, number: int, qos: int, dup: bool) -> None:
         """A receiver acknowledges a delivery, which it has not seen before if it is of QoS 2."""
@@ -160,7 +167,8 @@ class Books:
                 ends[end] += 1
             else:
                 missing.append(number)
-            if status == REFUSED and flags & (CAME | TOLD):
+            early = page.qos == 1 and number in self._repeated and not flags & TOLD  # FC-27: before the kill
+            if status == REFUSED and flags & (CAME | TOLD) and not early:
                 wrong.append(f"message {number} to {page.name} was refused, and yet {end}")
         told = page.summed.total()
         if told:

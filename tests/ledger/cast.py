@@ -28,12 +28,11 @@ class Cast:
 
     def __init__(self, plan: Plan, address: Address, told: Address) -> None:
         rng = plan.rng
-        pages = {name: Page(name) for name in (*ALONE, GROUP)}
+        pages = {name: Page(name, 1 if name == "simple" else 2) for name in (*ALONE, GROUP)}
         self.books = Books(pages.values(), dict.fromkeys(MEMBERS, GROUP), sums=plan.sums, conflates=plan.conflates)
-        self.receivers = {
-            name: Receiver(name, address, self.books, pages[name], ["#"], 1 if name == "simple" else 2)
-            for name in ALONE
-        } | {name: Receiver(name, address, self.books, pages[GROUP], [GROUP]) for name in MEMBERS}
+        self.receivers = {name: Receiver(name, address, self.books, pages[name], ["#"]) for name in ALONE} | {
+            name: Receiver(name, address, self.books, pages[GROUP], [GROUP]) for name in MEMBERS
+        }
         self.publishers = [
             Publisher(
                 f"p{who}",

@@ -133,10 +133,11 @@ class Publisher(Client):
 
     def begin(self, present: bool) -> None:
         """Send again what is not acknowledged."""
-        for packet_id, (_, publish) in self.outgoing.items():
+        for packet_id, (number, publish) in self.outgoing.items():
             if packet_id in self._released:
                 self.send(Pubrel(packet_id))
             else:
+                self._books.repeated(number)
                 publish.dup = True
                 self.send(publish)
 
@@ -196,13 +197,12 @@ class Publisher(Client):
 class Receiver(Client):
     """Acknowledges `per_second` deliveries a second: 0 = none, infinity = at once."""
 
-    def __init__(self, name: str, address: Address, books: Books, page: Page, filters: list[str], qos: int = 2) -> None:
+    def __init__(self, name: str, address: Address, books: Books, page: Page, filters: list[str]) -> None:
         super().__init__(name, address)
         self.page = page
         self.per_second = float("inf")
         self._books = books
         self._filters = filters
-        self._qos = qos
         self._waiting: deque[Publish] = deque()
         self._incoming: set[int] = set()
         """Packet ids of QoS 2 between PUBREC and PUBREL."""
@@ -214,7 +214,7 @@ class Receiver(Client):
             self._incoming.clear()
             self.subscribed = False
         if not self.subscribed:
-            self.send(Subscribe(SUBSCRIBING, [Subscription(each, self._qos) for each in self._filters]))
+            self.send(Subscribe(SUBSCRIBING, [Subscription(each, self.page.qos) for each in self._filters]))
 
     def lost(self) -> None:
         """The connection has ended: what is not acknowledged comes again."""
