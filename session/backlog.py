@@ -112,8 +112,9 @@ class Backlog:
             more = self.sources.pull(consumer, now) or more
         if throttle is not None:
             closed: int = qos0_gate.OPEN
-            if mqueue is not None and mqueue.is_ready() and sender.connected:
-                closed = sender.limited_by(mqueue.head(), now)
+            head = None if mqueue is None else mqueue.head()
+            if head is not None and sender.connected:
+                closed = sender.limited_by(head, now)
             throttle.note_head(closed, now)
             more = throttle.opens_when_written(sender.congested) or more
         if backpressure is not None and sender.connected:
@@ -165,18 +166,17 @@ class Backlog:
                 sender.watch.end_backlog()
         if mqueue.length and sender.connected:
             mqueue.read_ahead()
-        return self._head_may_go(mqueue, now)
+        return more and self._head_may_go(mqueue, now)
 
     def _head_may_go(self, mqueue: MQueue, now: int) -> bool:
-        return mqueue.is_ready() and self._sender.may_send(mqueue.head(), now)
+        head = mqueue.head()
+        return head is not None and self._sender.may_send(head, now)
 
     def _send_head(self, mqueue: MQueue, now: int) -> bool:
         """Send the mqueue's head if it may be sent; pop it when the window holds it (FC-24). Returns whether."""
         sender = self._sender
-        if not mqueue.is_ready():
-            return False
         publish = mqueue.head()
-        if not sender.may_send(publish, now):
+        if publish is None or not sender.may_send(publish, now):
             return False
         if mqueue.permits is not None and not mqueue.permits(publish):
             sender.counters.count_drop("not_permitted", publish)

@@ -33,11 +33,11 @@ class FairMQueue(Lanes):
     def __init__(self, fairness: int, number: int = 0, newest: Newest | None = None) -> None:
         """`fairness`: which lane of a flow decides; `number`: of the weight that it is the lane of (FC-12)."""
         super().__init__(number, newest)
-        self._fairness = fairness
+        self._fairness: i64 = fairness
         self._by_number: dict[int, Lane] = {}
         self._round: list[Lane] = []
         self._position: i64 = 0  # of the turn in the round
-        self._new: Lane | None = None  # a lane in which nothing waits yet
+        self._last: Lane | None = None  # the one that was asked for last, in which nothing may wait
         self._older: Lane | None = None  # what came before flows were told apart: it is sent first (FC-9)
         self._rest: dict[int, i64] = {}  # of lanes that have become empty in this round: the bytes that they have left
 
@@ -64,14 +64,15 @@ class FairMQueue(Lanes):
         """The lane of this number."""
         return self._lane_of(number)
 
-    def _lane_of(self, number: int) -> Lane:
+    def _lane_of(self, number: i64) -> Lane:
+        last = self._last
+        if last is not None and last.number == number:
+            return last
         lane = self._by_number.get(number)
-        if lane is not None:
-            return lane
-        new = self._new
-        if new is None or new.number != number:
-            new = self._new = Lane(number, self.newest)
-        return new
+        if lane is None:
+            lane = Lane(number, self.newest)
+        self._last = lane
+        return lane
 
     def lanes(self) -> list[Lane]:
         """The lanes in which something waits, in the order of their turns."""
@@ -85,16 +86,20 @@ class FairMQueue(Lanes):
                 lane = self._lane_of(number)
                 lane.restore(journal, on_read)
                 count_restored(self, lane)
+                self.has_tail = True
                 if number == older:
                     self._older = lane
                 self._enter(lane, last=True)
 
     def read_ahead(self, least: int = READ_AHEAD) -> None:
         """FC-30: have more of the lanes that are next read back before they are needed."""
+        if not self.has_tail:
+            return
         lanes = len(self._round)
         least = max(least // max(lanes, 1), 2)
         for step in range(min(lanes, NEAR)):
             self._round[(self._position + step) % lanes].read_ahead(least)
+        self.has_tail = any(lane.tail is not None for lane in self._round)
 
     def fullest(self, own: Lane | None, arrival: Publish | None, policy: str) -> Lane:
         """The lane with the most bytes, that of the arrival on a tie; one with QoS 0 if any has it."""
@@ -153,31 +158,30 @@ class FairMQueue(Lanes):
 
     def _read_heads(self) -> None:
         """FC-30: lanes that nobody can be given anything of, because it is on disk, are the next ones."""
-        on_disk = [lane for lane in self._round if not lane.is_ready()]
+        on_disk = [lane for lane in self._round if lane.head() is None]
         for lane in on_disk[:NEAR]:
             lane.read_ahead(2)
 
     def note_joined(self, lane: Lane) -> None:
-        """A delivery has joined a lane."""
-        if lane.length == 1:
-            self._enter(lane)
-        elif lane is self.turn:
-            self._advance()
+        """A delivery has joined a lane that was empty."""
+        self._enter(lane)
 
     def note_sent(self, lane: Lane, size: int) -> None:
         """A lane has sent a delivery."""
         lane.left -= cost_of(size)
+        self.note_left(lane)
 
     def note_left(self, lane: Lane) -> None:
-        """A delivery has left a lane. Without any it leaves the round."""
+        """A delivery has left a lane, or come to its head. Without any it leaves the round."""
         if lane.length == 0:
             self._leave(lane)
         elif lane is self.turn:
-            self._advance()
+            head = lane.head()
+            if head is None or lane.left < cost_of(head.size):
+                self._advance()
 
     def _enter(self, lane: Lane, last: bool = False) -> None:
         """It has its turn at once, with what is left of its round; `last`: after all others."""
-        self._new = None
         self._by_number[lane.number] = lane
         self._round.insert(self._position, lane)
         turn = self.turn

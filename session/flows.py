@@ -7,6 +7,8 @@ queue is fair between publishers, or between users.
 from typing import Final
 from zlib import crc32
 
+from mypy_extensions import i64
+
 FLOW_BITS: Final = 11
 """How many bits of a lane's number say the flow; those above say the weight."""
 
@@ -32,7 +34,7 @@ def flow_of(client_id: str, user: str) -> int:
     return _lane(user or client_id) << USER | _lane(client_id)
 
 
-def flow_lane(flow: int, fairness: int) -> int:
+def flow_lane(flow: i64, fairness: i64) -> i64:
     """The lane of a flow, 1 to LANES; UNKNOWN = it has none."""
     return flow >> fairness & _MASK
 

@@ -21,13 +21,19 @@ class Lane(MQueue):
 
     def head_size(self) -> int:
         """The payload bytes of the next delivery, in memory or not. Raises IndexError if there is none."""
-        if self.tail is None or len(self.deliveries) > 0:
-            return self.head().size
+        head = self.head()
+        return head.size if head is not None else self._first_on_disk()
+
+    def _first_on_disk(self) -> int:
+        """The payload bytes of the first delivery that is on disk only."""
+        if self.tail is None:
+            raise IndexError("nothing waits")
         return self.tail.first()[0]
 
     def seek(self, is_open: Callable[[Publish], bool]) -> bool:
         """FC-33, keyed groups: have a head that is in memory and open; False if there is none."""
-        return self.is_ready() and is_open(self.head())
+        head = self.head()
+        return head is not None and is_open(head)
 
     def has_before(self, publish: Publish) -> bool:
         """FC-33, keyed groups: whether something waits that a delivery must not overtake, other flows aside."""
@@ -61,6 +67,8 @@ class Lanes(Lane):
         super().__init__(number, newest)
         self.turn: Lane | None = None
         """The lane that is next; None = all are empty."""
+        self.has_tail = False
+        """FC-30: whether a lane may have deliveries that are on disk only."""
 
     def lane(self, publish: Publish) -> Lane:
         """The lane of a delivery; it is made if there is none."""
@@ -82,15 +90,15 @@ class Lanes(Lane):
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def note_joined(self, lane: Lane) -> None:
-        """A delivery has joined a lane."""
+        """A delivery has joined a lane that was empty."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def note_left(self, lane: Lane) -> None:
-        """A delivery has left a lane."""
+        """A delivery has left a lane, or come to its head."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def note_sent(self, lane: Lane, size: int) -> None:
-        """The lane whose turn it was has given its head away, of so many payload bytes; `note_left` follows."""
+        """The lane whose turn it was has given its head away, of so many payload bytes."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def end_seek(self) -> None:
@@ -101,7 +109,8 @@ class Lanes(Lane):
         lane = self.lane(publish)
         lane.append(publish)
         self._count(publish.qos, publish.size, 1)
-        self.note_joined(lane)
+        if lane.length == 1:
+            self.note_joined(lane)
 
     def replace(self, slot: Slot, publish: Publish) -> bool:
         """FC-37: put a delivery into the place of the older one of its topic, whose lane it has then."""
@@ -118,29 +127,32 @@ class Lanes(Lane):
         lane = self.lane(publish)
         lane.push_front(publish)
         self._count(publish.qos, publish.size, 1)
-        self.note_joined(lane)
+        if lane.length == 1:
+            self.note_joined(lane)
+        else:
+            self.note_left(lane)
 
     def begin_tail(self, publish: Publish, journal: QueueJournal, on_read: Callable[[], None]) -> None:
         """FC-30: what joins the lane of `publish` from now on is on disk only."""
         lane = self.lane(publish)
         if lane.tail is None:
             lane.begin_tail(publish, journal, on_read)
+        self.has_tail = True
 
     def head_size(self) -> int:
         """The payload bytes of the next delivery, in memory or not. Raises IndexError if there is none."""
         return self._turn().head_size()
 
-    def is_ready(self) -> bool:
-        """Whether the head is in memory: no other lane is sent from until it has been read back."""
-        return self.turn is not None and self.turn.is_ready()
-
     def is_blocking(self) -> bool:
         """Whether PUBLISHes wait for room in the address of a delivery that waits here (FC-25)."""
         return any(lane.is_blocking() for lane in self.lanes())
 
-    def head(self) -> Publish:
-        """The next delivery, until one joins or leaves. Raises IndexError if there is none."""
-        return self._turn().head()
+    def head(self) -> Publish | None:
+        """The next delivery, until one joins or leaves; None = nothing waits, or it has to be read back first.
+
+        No other lane is sent from meanwhile.
+        """
+        return None if self.turn is None else self.turn.head()
 
     def pop(self) -> Publish:
         """Remove and return the head. Raises IndexError if there is none."""
@@ -148,7 +160,6 @@ class Lanes(Lane):
         publish = turn.pop()
         self._count(publish.qos, publish.size, -1)
         self.note_sent(turn, publish.size)
-        self.note_left(turn)
         return publish
 
     def drop_head(self) -> Publish:
@@ -157,7 +168,6 @@ class Lanes(Lane):
         publish = turn.drop_head()
         self._count(publish.qos, publish.size, -1)
         self.note_sent(turn, publish.size)
-        self.note_left(turn)
         return publish
 
     def drop_aged(self, before: int) -> list[Publish]:

@@ -31,19 +31,19 @@ class MQueue:
 
     def __init__(self, number: int = 0, newest: Newest | None = None) -> None:
         """`number`: of the lane (`flows.lane_number`); 0 = it is the only one."""
-        self.number = number
+        self.number: i64 = number
         self.newest = newest
         """FC-37: of the topics of which only the newest delivery waits, for all lanes together; None = of none."""
         self.deliveries = Fifo()
         self.tail: Tail | None = None
         """FC-30: what comes after these deliveries and is on disk only; None = nothing."""
-        self.length = 0
+        self.length: i64 = 0
         """Deliveries that wait."""
-        self.bytes = 0
+        self.bytes: i64 = 0
         """Their payload bytes."""
-        self.waiting_qos0 = 0
-        self.waiting_qos1 = 0
-        self.waiting_qos2 = 0
+        self.waiting_qos0: i64 = 0
+        self.waiting_qos1: i64 = 0
+        self.waiting_qos2: i64 = 0
         self.overflowing = False
         """Whether an overflow episode is under way: each episode is logged once."""
         self.permits: Callable[[Publish], bool] | None = None
@@ -152,10 +152,6 @@ class MQueue:
         """Whether PUBLISHes wait for room in the address of a delivery that waits here (FC-25)."""
         return any(is_blocking(publish) for publish in self) or (self.tail is not None and self.tail.is_blocking())
 
-    def is_ready(self) -> bool:
-        """Whether it has a head that is in memory."""
-        return self.length > 0 if self.tail is None else len(self.deliveries) > 0
-
     def push_front(self, publish: Publish) -> None:
         """Put back at the head what was taken earlier (FC-13)."""
         self.deliveries.prepend(publish if self.newest is None else self.newest.enter(publish, self.number))
@@ -165,10 +161,16 @@ class MQueue:
         elif self._first_qos0:
             self._first_qos0 += 1
 
-    def head(self) -> Publish:
-        """The next delivery, if `is_ready`. Raises IndexError if there is none."""
-        first = self.deliveries.first
-        place = first[-1] if first else self.deliveries.head()
+    def head(self) -> Publish | None:
+        """The next delivery; None = nothing waits, or it has to be read back first (FC-30)."""
+        deliveries = self.deliveries
+        first = deliveries.first
+        if first:
+            place = first[-1]
+        elif deliveries.then:
+            place = deliveries.head()
+        else:
+            return None
         return place if self.newest is None else self.newest.at(place)
 
     def pop(self) -> Publish:
@@ -225,9 +227,8 @@ class MQueue:
         """FC-36: drop what waits since before this time, from the head on; returns each as `drop_head`."""
         dropped: list[Publish] = []
         while self.length:
-            tail = self.tail
-            in_memory = tail is None or len(self.deliveries) > 0
-            since = self.head().received_at if in_memory else cast("Tail", tail).first()[1]
+            head = self.head()
+            since = head.received_at if head is not None else cast("Tail", self.tail).first()[1]
             if since >= before:
                 break
             dropped.append(self.drop_head())
@@ -258,7 +259,7 @@ class MQueue:
         if publish.holder is not None:
             release(publish)
 
-    def _count(self, qos: int, size: int, step: i64) -> None:
+    def _count(self, qos: i64, size: i64, step: i64) -> None:
         """A delivery has joined, with a `step` of 1, or left, with -1."""
         self.length += step
         self.bytes += step * size

@@ -36,9 +36,9 @@ def drop_expired(
 ) -> bool:
     """Drop what has expired or aged (FC-36) at the head until `arrival` fits, as `MQueue.fits`; returns whether."""
     while not mqueue.fits(arrival, limits, times):
-        if not mqueue.is_ready():
-            return False
         head = mqueue.head()
+        if head is None:
+            return False
         if has_expired(head, now):
             counters.count_drop("expired", mqueue.pop())
         elif has_aged(head, now, limits):

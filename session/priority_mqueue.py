@@ -124,7 +124,7 @@ class PriorityMQueue(Lanes):
         return lane
 
     def note_joined(self, lane: Lane) -> None:
-        """A delivery has joined a lane."""
+        """A delivery has joined a lane that was empty."""
         turn = self.turn
         if turn is None or (lane.number > turn.number and lane.left):
             self.turn = lane
@@ -132,9 +132,10 @@ class PriorityMQueue(Lanes):
     def note_sent(self, lane: Lane, size: int) -> None:
         """A lane has sent one of its share."""
         lane.left -= 1
+        self.note_left(lane)
 
     def note_left(self, lane: Lane) -> None:
-        """A delivery has left a lane."""
+        """A delivery has left a lane, or come to its head."""
         if lane is self.turn and not (lane.length and lane.left):
             self.turn = self._next_turn()
 

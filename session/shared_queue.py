@@ -113,17 +113,17 @@ class SharedQueue(Source):
         mqueue = self.mqueue
         if mqueue is not None:
             waited = mqueue.length
-            while (
-                self._is_ready(mqueue, now, consumer) and consumer.has_room() and consumer.can_send(mqueue.head(), now)
-            ):
-                self._hand_over(member, mqueue.head(), now)
+            head = self._next(mqueue, now, consumer)
+            while head is not None and consumer.has_room() and consumer.can_send(head, now):
+                self._hand_over(member, head, now)
                 mqueue.pop()  # FC-24: now that the member's window holds it
+                head = self._next(mqueue, now, consumer)
             if mqueue.length < waited:
                 self._note_drained(mqueue, now)
                 self._wake_able_members(now)
             if mqueue.length:
                 mqueue.read_ahead()
-                if self._keys is None or self._is_ready(mqueue, now, consumer):
+                if self._keys is None or self._next(mqueue, now, consumer) is not None:
                     return DELIVERED if mqueue.length < waited else BLOCKED
             else:
                 mqueue.overflowing = False
@@ -168,28 +168,30 @@ class SharedQueue(Source):
     def _dispatch(self, now: int) -> None:
         """Hand over what waits while a member in the rotation can take it."""
         mqueue = self.mqueue
-        while mqueue is not None and self._is_ready(mqueue, now):
-            if self._give(mqueue.head(), now):
+        while mqueue is not None and (head := self._next(mqueue, now)) is not None:
+            if self._give(head, now):
                 mqueue.pop()
                 self._note_drained(mqueue, now)
             elif not self._rotation.has_any():
                 break
 
-    def _is_ready(self, mqueue: MQueue, now: int, consumer: Consumer | None = None, busy: bool = False) -> bool:
-        """Whether there is a head to hand over; with keys: that is open, as `GroupKeys.seek` has it (FC-33).
+    def _next(self, mqueue: MQueue, now: int, consumer: Consumer | None = None, busy: bool = False) -> Publish | None:
+        """The head to hand over, if there is one; with keys: that is open, as `GroupKeys.seek` has it (FC-33).
 
         What is before it and may not be delivered any more is dropped.
         """
         keys = self._keys
-        while mqueue.is_ready() if keys is None else keys.seek(mqueue, consumer, busy):
+        while keys is None or keys.seek(mqueue, consumer, busy):
             head = mqueue.head()
+            if head is None:
+                break
             if has_aged(head, now, self.limits) and not has_expired(head, now):
                 self.counters.count_drop("aged", mqueue.drop_head())
             elif self._host.may_hand_over(head):
-                return True
+                return head
             else:
                 self.counters.count_drop("not_permitted", mqueue.drop_head())
-        return False
+        return None
 
     def drop_aged(self, now: int) -> None:
         """FC-36: drop what has waited too long."""
@@ -252,8 +254,11 @@ class SharedQueue(Source):
 
     def _give_until_fits(self, mqueue: MQueue, publish: Publish, now: int) -> None:
         """FC-6: nothing is dropped while it could be sent."""
-        while not mqueue.fits(publish, self.limits) and self._is_ready(mqueue, now, None, busy=True):
-            if self._give(mqueue.head(), now, busy=True):
+        while not mqueue.fits(publish, self.limits):
+            head = self._next(mqueue, now, None, busy=True)
+            if head is None:
+                break
+            if self._give(head, now, busy=True):
                 mqueue.pop()
                 self._note_drained(mqueue, now)
             elif not self._rotation.has_any(busy=True):
@@ -361,9 +366,9 @@ class SharedQueue(Source):
             for consumer, member in self.members.items():
                 if not member.in_rotation and consumer.is_open():
                     consumer.wake()  # FC-33: what is open to it is in several lanes
-        elif mqueue.is_ready():
+        else:
             head = mqueue.head()
-            if head is self._offered:
+            if head is None or head is self._offered:
                 return
             self._offered = head
             for consumer in self.members:

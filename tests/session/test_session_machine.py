@@ -229,8 +229,9 @@ class SessionMachine(RuleBasedStateMachine):
         outbound = self.peer.outbound
         assert outbound.mailbox.length() == 0
         mqueue = outbound.mqueue
-        if mqueue is not None and len(mqueue):
-            if mqueue.head().qos == 0:
+        head = None if mqueue is None else mqueue.head()
+        if head is not None:
+            if head.qos == 0:
                 held_back = len(outbound.sender.window.entries) > self.window  # of the kept window (FC-8)
                 assert outbound.sender.congested or held_back
             else:

@@ -142,10 +142,11 @@ class GroupMachine(RuleBasedStateMachine):
         if not hasattr(self, "group"):
             return
         mqueue = self.group.queue.mqueue
-        if mqueue is None or len(mqueue) == 0:
+        head = None if mqueue is None else mqueue.head()
+        if head is None:
             return
         for peer in self.group.peers:
-            assert not peer.outbound.can_send(mqueue.head(), peer.now)
+            assert not peer.outbound.can_send(head, peer.now)
 
 
 @pytest.mark.timeout(600)  # a failure takes its time to be made small
