@@ -11,14 +11,17 @@ from broker.runtime.clock import SECOND, monotonic_us
 from broker.storage.journal import Journal
 from broker.storage.kept_address import KeptAddress
 from broker.storage.kept_group import KeptGroup
+from broker.storage.kept_queue import KeptQueue
 from broker.storage.kept_session import KeptSession
 from broker.storage.kept_will import KeptWill
 from broker.storage.message import Message
 from broker.storage.owner import Owner
+from broker.storage.reading_back import tell_rest
 from broker.storage.restorer import Restorer, begin
 from broker.storage.saved import Saved, SavedRetained, SavedSession, decode
 from protocol.connect import BRIDGE
 from protocol.decoder import Decoder
+from session.drops import DropLog
 from session.session import Session
 from session.shared_queue import SharedQueue
 from session.window import Restored
@@ -28,10 +31,13 @@ def restore(broker: Broker, journal: Journal, saved: Saved) -> None:
     """Restore the sessions, groups and retained messages of a journal. Raises DamagedError."""
     journal.begin_after(saved)
     recovery = _Recovery(broker, journal)
-    queues = list(saved.sessions.values())
+    queues = sorted(saved.sessions.values(), key=lambda queue: queue.number)
+    groups = {queue.group: queue.number for queue in queues}
     for session in queues:
         if session.is_will():
             recovery.restore_will(session)
+        elif session.is_former():
+            recovery.restore_former_session(session)
         elif not session.group and not session.topic:
             recovery.restore_session(session)
     for stored in saved.retained.values():
@@ -39,7 +45,7 @@ def restore(broker: Broker, journal: Journal, saved: Saved) -> None:
     recovery.restore_feeds(queues)
     for group in queues:
         if group.group:
-            recovery.restore_group(group)
+            recovery.restore_group(group, groups[group.group] == group.number)
     recovery.restore_sources()
     for pages in queues:
         if pages.topic:
@@ -57,6 +63,7 @@ class _Recovery:
         self._groups: dict[int, SharedQueue] = {}
         self._pulled: list[tuple[Session, Restored, int]] = []
         """What was in windows and came from groups, with their numbers."""
+        self._former: list[tuple[KeptQueue, DropLog]] = []
         self._now = monotonic_us()
         self._absent = AbsentWills(broker.sessions, self._restore_client)
         self._restorer = Restorer(broker.router.address, journal.lanes, self._now)
@@ -87,6 +94,19 @@ class _Recovery:
         self._pulled += [(session, restored, group) for restored, group in pulled]
         if saved.owner is not None:
             broker.handlers.subscribing.recheck(client)  # the rules may be others than before
+
+    def restore_former_session(self, saved: SavedSession) -> None:
+        kept = KeptSession(self._journal, saved.number, saved.client_id)
+        kept.version, kept.detached_at = saved.version, self._now
+        self._restore_former(kept, saved, self._broker.drop_events.of_client(saved.client_id))
+
+    def _restore_former(self, kept: KeptQueue, saved: SavedSession, log: DropLog | None) -> None:
+        """FC-35: what was dropped with it and is not told yet is told when all is restored."""
+        self._restorer.former(kept, saved)
+        if log is None:
+            kept.end()
+        else:
+            self._former.append((kept, log))
 
     def restore_feeds(self, sessions: list[SavedSession]) -> None:
         """FC-6: what SUBACK has promised of retained messages is sent when the client is back."""
@@ -134,14 +154,15 @@ class _Recovery:
             client.permissions = authorizer.permissions(who)
             authorizer.attach(session.outbound, client.permissions, False)
 
-    def restore_group(self, saved: SavedSession) -> None:
+    def restore_group(self, saved: SavedSession, newest: bool) -> None:
+        """`newest`: whether there was no later group of this name; it may have lost its last member all the same."""
         shared = self._broker.router.shared
         queue = shared.queues.get(saved.group)
         kept = KeptGroup(self._journal, saved.number, saved.group)
-        begin(kept, saved)
-        if queue is None:  # it has lost its last member
-            kept.end()
+        if queue is None or not newest:
+            self._restore_former(kept, saved, self._broker.drop_events.of_group(saved.group))
             return
+        begin(kept, saved)
         shared.restore(queue, kept)
         self._restorer.group(queue, kept, saved)
         self._groups[saved.number] = queue
@@ -186,6 +207,8 @@ class _Recovery:
                 self._broker.sessions.expire_at(client, expires_at)
             if not saved.detached_at and client.kept is not None:
                 client.kept.detached(saved.expiry, saved.will != b"")
+        for kept, log in self._former:
+            tell_rest(kept, log)
         self._absent.start(monotonic_us())
 
     def _await_will(self, client: Client, saved: SavedSession, at: int, ended: bool) -> None:

@@ -43,6 +43,10 @@ class KeptQueue(KeptState):
         """Its deliveries that are on disk only."""
         self.topics: dict[int, bytes] = {}
         """FC-37: topics of what waited before the process began, by number, until the queue has been restored."""
+        self.unread = 0
+        """FC-35: how many of its deliveries were dropped unread, and are still to be told."""
+        self.former = False
+        """FC-35: whether it has ended, but for what is still to be told: `end` is called again after that."""
         self._targets = message_record.Targets(number)
 
     def add(self, publish: Publish) -> Publish:
@@ -125,15 +129,11 @@ class KeptQueue(KeptState):
 
     def evicted_in(self, delivery: int, topic: bytes, flow: int) -> tuple[int, Index]:
         """The frame of a delivery that is on disk only, 0 = it is not; and the index that has it."""
-        lane = self.lane(topic, flow)
+        lane = self.journal.lanes.number(topic, flow)
         conflates = self.journal.lanes.conflation is not None
         index = self.evicted.index_with(delivery, lane) if conflates else self.evicted.index(lane)
         entry = index.find(delivery)
         return (0 if entry is None else entry.frame), index
-
-    def lane(self, topic: bytes, flow: int) -> int:
-        """The number of the lane in which a delivery waits."""
-        return self.journal.lanes.number(topic, flow)
 
     def move_evicted(self, delivery: int, index: Index, offset: int) -> None:
         """The message of a delivery that is on disk only is in the current frame now."""
@@ -197,11 +197,19 @@ class KeptQueue(KeptState):
         """Write all state except the deliveries, so that older frames are not needed. Returns the commit."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
+    def write_former(self) -> int:
+        """Write that it is only there for what is still to be told (FC-35). Returns the commit."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
     def end(self) -> int:
-        """It is not kept any more. Returns the commit."""
-        if not self.ended:
-            for entry in self.evicted.entries():
-                self.journal.frames[entry.frame].remove_evicted(entry.size)
+        """It is not kept any more, but for what is dropped with it and still to be told. Returns the commit."""
+        if self.ended:
+            return 0
+        if self.journal.tell_drops is not None and (self.evicted.length or self.unread):
+            before, self.former = self.former, True
+            return 0 if before else self.write_former()
+        for entry in self.evicted.entries():
+            self.journal.frames[entry.frame].remove_evicted(entry.size)
         return super().end()
 
 

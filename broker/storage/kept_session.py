@@ -96,6 +96,15 @@ class KeptSession(KeptQueue, ReceivedJournal):
             state.append(self._detached(self.detached_at))
         return self.write_all(state)
 
+    def write_former(self) -> int:
+        """Write that its client cannot have it back. Returns the commit."""
+        self.subscriptions.clear()
+        self.owed.clear()
+        self.remembered.clear()
+        self.will = b""
+        self.detached_at, self.expiry = monotonic_us(), 0
+        return self.journal.write(self._detached(self.detached_at))
+
     def restore_state(self, saved: SavedSession) -> None:
         """Restore the state that the journal holds, except the deliveries."""
         self.version, self.expiry = saved.version, saved.expiry

@@ -9,6 +9,8 @@ from broker.storage.journal import Journal
 from broker.storage.records import DamagedError
 from broker.storage.saved import to_publish
 from protocol.publish import Publish
+from session.drops import DropLog
+from session.tail import dropped
 
 if TYPE_CHECKING:
     from broker.storage.kept_queue import KeptQueue
@@ -42,15 +44,31 @@ class Unread:
         self._queue = queue
         self._frame = queue.journal.frames[entry.frame]
         self._frame.unread += 1
+        queue.unread += 1
 
     def forget(self) -> None:
         """It is read, or nobody wants to."""
         self._frame.unread -= 1
-        self._queue.note_evicted_done(self.entry)
+        queue = self._queue
+        queue.unread -= 1
+        queue.note_evicted_done(self.entry)
+        if queue.former:
+            queue.end()
 
     def read(self, body: bytes) -> Publish:
         """The delivery. Raises DamagedError."""
         return delivery_of(self._queue.journal, self._queue.number, self.entry, body)
+
+
+def tell_rest(queue: "KeptQueue", log: DropLog) -> None:
+    """The broker has begun: tell what had not been told of a queue that had ended before (FC-35)."""
+    queue.former = True
+    for lane in queue.evicted.lanes():
+        index = queue.evicted.index(lane)
+        while index.length:
+            entry = queue.drop_evicted(index.first(), index, False)
+            log.tell("session_ended", dropped(entry.qos, entry.size, Unread(queue, entry)))
+    queue.end()
 
 
 async def read_unread(journal: Journal, some: Sequence[Unread]) -> list[Publish]:

@@ -70,6 +70,11 @@ class Restorer:
         self._deliveries(kept, saved)
         queue.restore(kept)
 
+    def former(self, kept: KeptQueue, saved: SavedSession) -> None:
+        """Restore what was dropped with a session or group and is still to be told (FC-35)."""
+        begin(kept, saved)
+        self._deliveries(kept, saved)
+
     def _deliveries(self, kept: KeptQueue, saved: SavedSession) -> None:
         """All of them are on disk only so far: they count for their addresses, and wait by their weights."""
         deliveries = saved.deliveries

@@ -117,6 +117,10 @@ class SavedSession:
         kept = self.expiry > 0 or self.detached_at > 0 or self.deliveries.length > 0 or len(self.subscriptions) > 0
         return self.will != b"" and not kept
 
+    def is_former(self) -> bool:
+        """Whether a session is only there for what was dropped with it and is still to be told (FC-35)."""
+        return self.detached_at > 0 and self.expiry == 0
+
     def state_bytes(self) -> int:
         """Bytes of its state, about, as it is written again when its frame is removed."""
         number, next_delivery = self.number, self.next_delivery

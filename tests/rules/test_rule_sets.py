@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.rules.__main__ import play_all
+from tests.rules.batch import PUBLISHES
 
 pytestmark = pytest.mark.once
 
@@ -17,4 +18,5 @@ def test_rule_sets(tmp_path: Path) -> None:
 
     While rules change under load, nothing is delivered that neither the old nor the new ones allow.
     """
-    assert play_all(tmp_path, SETS, seed=1) > 100 * SETS
+    decided = 2 * PUBLISHES * SETS  # by the old and the new rules; how many come meanwhile depends on the machine
+    assert play_all(tmp_path, SETS, seed=1) > decided

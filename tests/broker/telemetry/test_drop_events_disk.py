@@ -3,7 +3,9 @@
 import json
 import shutil
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from broker.runtime.clock import monotonic_us
 from broker.storage import compaction as compaction_of
 from broker.storage.compaction import Compaction
+from broker.storage.storage import Storage
+from protocol.acknowledgements import Puback
 from protocol.connect import Connect
 from protocol.publish import Publish
 from tests.support.broker.dropping import (
@@ -28,6 +32,7 @@ from tests.support.broker.dropping import (
     said,
     settle,
 )
+from tests.support.broker.local import LocalBroker
 from tests.support.broker.stored import KEPT, broker_on, connected, on_disk
 
 MANY = 60
@@ -142,6 +147,64 @@ def test_a_crash_loses_no_event(tmp_path: Path, memory: int, how: str) -> None:
     assert images
     for image in images:
         assert _waits_or_is_told(image, memory) >= {f"t/{number}" for number in range(FEW)}
+
+
+@pytest.mark.parametrize("topic_filter", ["t/+", "$share/g/t/+"])
+def test_what_has_ended_is_told_once_after_a_crash(tmp_path: Path, topic_filter: str) -> None:
+    """FC-35: what a session or group had on disk only when it ended is told after a crash, and never again.
+
+    Another session with its id, or another group with its name, is not touched.
+    """
+    directory, image = tmp_path / "journal", tmp_path / "image"
+    kept: dict[str, Any] = {**EACH, "session": {"max_mqueue_len": 0}}
+    messages = [Publish(b"t/%d" % number, BIG, 1) for number in range(MANY)]
+    with broker_on(directory, 1, **kept) as (local, storage):
+        connected(local, storage, "reader", TOPICS).drop()
+        connected(local, storage, "loser", topic_filter).drop()
+        publish(local, *messages)
+        on_disk(local, storage)
+        end = partial(local.broker.sessions.end, local.broker.clients.by_id["loser"], monotonic_us())
+        goes_on = Event()
+        reading = local.loop.create_task(_hold(storage, goes_on))
+        local.run(end)
+        connected(local, storage, "loser", topic_filter).drop()
+        publish(local, Publish(b"t/new", BIG, 1))
+        on_disk(local, storage)
+        shutil.copytree(directory, image, copy_function=_copy)
+        goes_on.set()
+        local.loop.run_until_complete(reading)
+    for expected in ({each.topic.decode() for each in messages}, set()):
+        with broker_on(image, 1, **kept) as (local, storage):
+            told = _came(local, storage, "reader")
+            assert {json.loads(each.payload)["topic"] for each in told} == expected
+            assert len(told) == len(expected)
+            assert {json.loads(each.payload)["reason"] for each in told} <= {"session_ended"}
+            assert not any(frame.unread for frame in storage.journal.frames.values())
+            assert local.broker.clients.by_id["loser"].kept is not None
+    with broker_on(image, 1, **kept) as (local, storage):
+        assert [each.topic for each in _came(local, storage, "loser")] == [b"t/new"]
+
+
+async def _hold(storage: Storage, goes_on: Event) -> None:
+    """Nothing is read back until then."""
+    reader = storage.journal.reader
+    assert reader is not None
+    await reader._disk.ask(goes_on.wait)  # else it depends on the machine what is read before the crash
+
+
+def _came(local: LocalBroker, storage: Storage, name: str) -> list[Publish]:
+    """What waits for a client; it acknowledges."""
+    client = local.client()
+    client.send(Connect(name, False, 0, properties=KEPT, version=5))
+    came: list[Publish] = []
+    while True:
+        settle(local, storage)
+        some = published(client.received())
+        if not some:
+            client.drop()
+            return came
+        client.send(*[Puback(each.packet_id) for each in some])
+        came += some
 
 
 def _copy(file: str, to: str) -> None:
