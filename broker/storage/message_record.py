@@ -12,6 +12,8 @@ It is the record that is written most, so it is made of few pieces and numbers.
 import struct
 from typing import Final, final
 
+from mypy_extensions import i64
+
 from broker.storage.records import HEAD_SIZE, MESSAGE, TEXT, DamagedError, read_text
 from broker.storage.saved_message import SavedMessage, ScannedMessage, Target
 from protocol.publish import Publish
@@ -80,25 +82,33 @@ def _encode_target(
 
 @final
 class Targets:
-    """Encodes deliveries of one queue. All but the last two bytes are mostly those of the delivery before."""
+    """Encodes deliveries of one queue. All but two bytes, and the flow, are mostly those of the delivery before."""
 
     def __init__(self, session: int) -> None:
         self._session = session
         self._options = -1
         self._high = -1
         self._start = b""
+        self._flow: i64 = 0
+        self._end = b""
 
     def encode(self, delivery: int, publish: Publish) -> bytes:
         """The same as `target`."""
-        if publish.identifiers or publish.flow:
+        if publish.identifiers:
             return target(self._session, delivery, publish)
-        options = publish.qos | (_TARGET_RETAIN if publish.retain else 0)
+        flow = publish.flow
+        options = publish.qos | (_TARGET_RETAIN if publish.retain else 0) | (_TARGET_FLOW if flow else 0)
         high = delivery >> 16
         if options != self._options or high != self._high:
             self._options = options
             self._high = high
-            self._start = target(self._session, delivery, publish)[:-2]
-        return self._start + TWO_BYTES[delivery & 0xFFFF]
+            self._start = target(self._session, delivery, publish)[: _TARGET.size - 2]
+        if not flow:
+            return self._start + TWO_BYTES[delivery & 0xFFFF]
+        if flow != self._flow:
+            self._flow = flow
+            self._end = _NUMBER.pack(flow)
+        return self._start + TWO_BYTES[delivery & 0xFFFF] + self._end
 
 
 def encode(

@@ -95,6 +95,21 @@ def test_plain(session: int, delivery: int, payload: bytes, qos: int, retain: bo
         assert message_record.scan_plain(other, 0)[0] == 0
 
 
+FLOWS = st.sampled_from([0, 1, 2**16, 2**22 - 1])
+EACH = st.tuples(st.integers(0, 2**17), st.integers(1, 2), st.booleans(), FLOWS, st.booleans())
+
+
+@given(NUMBERS, st.lists(EACH, min_size=2, max_size=8))
+def test_deliveries_of_a_queue(session: int, deliveries: list[tuple[int, int, bool, int, bool]]) -> None:
+    """FC-33: whatever came before it in its queue, a delivery is written as if it were the only one."""
+    targets = message_record.Targets(session)
+    for delivery, qos, retain, flow, identified in deliveries:
+        publish = Publish(b"a/b", b"payload", qos, retain)
+        publish.flow = flow
+        publish.identifiers = encode_identifiers([5]) if identified else b""
+        assert targets.encode(delivery, publish) == message_record.target(session, delivery, publish)
+
+
 def test_not_a_message() -> None:
     """What is longer than its record, or no message at all, is noticed."""
     pieces: list[bytes] = []
