@@ -21,10 +21,6 @@ class KeptGroup(KeptQueue):
         """Write all state except the deliveries. Returns the commit."""
         return self.write_all([records.group(self.number, self.name, self.deliveries.next_delivery)])
 
-    def write_former(self) -> int:
-        """A group without members is known as such after a restart."""
-        return 0
-
     def add_first(self, publish: Publish) -> Publish:
         """Write that the queue gets a message back, at its head (FC-13). Returns a delivery of its own."""
         deliveries = self.deliveries

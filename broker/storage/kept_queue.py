@@ -129,11 +129,15 @@ class KeptQueue(KeptState):
 
     def evicted_in(self, delivery: int, topic: bytes, flow: int) -> tuple[int, Index]:
         """The frame of a delivery that is on disk only, 0 = it is not; and the index that has it."""
-        lane = self.journal.lanes.number(topic, flow)
+        lane = self.lane(topic, flow)
         conflates = self.journal.lanes.conflation is not None
         index = self.evicted.index_with(delivery, lane) if conflates else self.evicted.index(lane)
         entry = index.find(delivery)
         return (0 if entry is None else entry.frame), index
+
+    def lane(self, topic: bytes, flow: int) -> int:
+        """The number of the lane in which a delivery waits."""
+        return self.journal.lanes.number(topic, flow)
 
     def move_evicted(self, delivery: int, index: Index, offset: int) -> None:
         """The message of a delivery that is on disk only is in the current frame now."""
@@ -195,10 +199,6 @@ class KeptQueue(KeptState):
 
     def write_state(self) -> int:
         """Write all state except the deliveries, so that older frames are not needed. Returns the commit."""
-        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
-
-    def write_former(self) -> int:
-        """Write that it is only there for what is still to be told (FC-35). Returns the commit."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def end(self) -> int:

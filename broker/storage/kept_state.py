@@ -46,6 +46,13 @@ class KeptState(QueueJournal):
         """Write nothing more, and leave what is on disk: the next start restores it."""
         self.ended = True
 
+    def write_former(self) -> int:
+        """Write that it is only there for what is still to be told (FC-35). Returns the commit; 0 = nothing is written.
+
+        A group without members is known as such.
+        """
+        return 0
+
     def end(self) -> int:
         """It is not kept any more. Returns the commit."""
         if self.ended:
