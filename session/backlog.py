@@ -291,7 +291,8 @@ class Backlog:
             if mqueue.length < waited and self._mailbox.length():
                 sender.host.wake()
         if has_room(sender, self._mailbox, mqueue, publish, places, now):
-            backpressure.note_room()
+            if has_any_room(sender, self._mailbox, mqueue, now):
+                backpressure.note_room()  # else it joins a full queue (FC-33), or takes another one's place (FC-37)
             return backpressure if arriving and backpressure.waiters else None
         backpressure.note_full(now)
         begin_episode(mqueue, publish, sender.limits, sender.host, "mqueue_full", coming=self._mailbox.length())

@@ -40,7 +40,7 @@ class Backpressure:
             self._full_since = now
 
     def note_room(self) -> None:
-        """A PUBLISH finds room."""
+        """A PUBLISH comes, and the queue is not full."""
         self._full_since = 0
 
     def note_presence(self, online: bool, now: int) -> None:

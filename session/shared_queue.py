@@ -291,7 +291,8 @@ class SharedQueue(Source):
                 and self._rotation.has_taker(publish, now, self._holder(publish))
             )
         ):
-            backpressure.note_room()
+            if has_any_place(mqueue, self.limits):
+                backpressure.note_room()  # as with a session
             return backpressure if arriving and backpressure.waiters else None
         online = self._anybody_online()
         backpressure.note_presence(online, now)

@@ -133,17 +133,21 @@ class Group:
             self.mqueue.drop_expired(message, now, self.books)
             self._heads_changed()
         if self._has_place(message):
-            self.telling.lacks(True, now)
+            self.telling.lacks(True, self._is_full(), now)
             return False
         online = any(member.connected for member in self.members)
         if online:
             self.telling.away_since = None
         elif self.telling.away_since is None:
             self.telling.away_since = now
-        self.telling.lacks(False, now)
+        self.telling.lacks(False, True, now)
         if self.mqueue.begin_episode():
             self.reports.append("shared_queue_full")
         return self.telling.tells(online, now)
+
+    def _is_full(self) -> bool:
+        knobs, length, size = self.knobs, len(self.mqueue.waiting), self.mqueue.bytes()
+        return 0 < knobs.max_mqueue_len <= length or 0 < knobs.max_mqueue_bytes <= size
 
     def _has_place(self, message: Message) -> bool:
         is_below_share = self.knobs.fair and not self.mqueue.exceeds_share(message)
@@ -204,11 +208,7 @@ class Group:
 
     def _drained(self) -> None:
         """Something has been handed over that waited."""
-        knobs, length, size = self.knobs, len(self.mqueue.waiting), self.mqueue.bytes()
-        has_place = (not knobs.max_mqueue_len or length < knobs.max_mqueue_len) and (
-            not knobs.max_mqueue_bytes or size < knobs.max_mqueue_bytes
-        )
-        self.telling.drained(has_place, True, self.pacer.now)
+        self.telling.drained(not self._is_full(), True, self.pacer.now)
         self.pacer.drained(self.mqueue)
         if self.pacer.on and self.pacer.relieved(self.mqueue, 0):
             self.pacer.end()

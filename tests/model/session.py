@@ -45,7 +45,7 @@ class Model(Sending):
         self.mqueue.drop_expired(message, self.now, self.books)
         fair = self.knobs.fair and not self.mqueue.exceeds_share(message)  # FC-33
         has_place = self._has_place(message) or (fair and self._has_place(message, 2))
-        self.telling.lacks(has_place, self.now)
+        self.telling.lacks(has_place, not self._has_place(None), self.now)
         if has_place:
             return False
         if self.mqueue.begin_episode():

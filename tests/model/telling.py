@@ -23,11 +23,11 @@ class Telling:
             return self.away_since is not None and now < self.away_since + self.knobs.overflow_offline_grace
         return self.full_since is None or now < self.full_since + self.knobs.overflow_timeout
 
-    def lacks(self, has_place: bool, now: int) -> None:
-        """A PUBLISH comes, and there is a place for it or not."""
-        if has_place:
+    def lacks(self, has_place: bool, full: bool, now: int) -> None:
+        """A PUBLISH comes, and there is a place for it or not; `full`: there is none for another one."""
+        if has_place and not full:
             self.full_since = None
-        elif self.full_since is None:
+        elif not has_place and self.full_since is None:
             self.full_since = now
 
     def drained(self, has_place: bool, moved: bool, now: int) -> None:

@@ -1,7 +1,12 @@
 """FC-34: when a session tells publishers that its queue is full, by a clock of the test's own."""
 
+from typing import Any
+
 import pytest
 
+from protocol.publish import Publish
+from session.conflation import Conflation
+from session.flows import PUBLISHER, flow_of
 from session.limits import BLOCK, REJECT, Limits
 from tests.support.session.messages import SECOND, message
 from tests.support.session.peer import Peer
@@ -63,6 +68,36 @@ def test_progress_counts() -> None:
         peer.puback(packet_id)
         assert not lacks_room(peer)
         peer.deliver("more", qos=1)
+
+
+OTHERS: dict[str, tuple[dict[str, Any], str]] = {
+    "takes the place of an older one": ({"conflation": Conflation(["a"])}, "a"),
+    "is of a quiet publisher": ({"fairness": PUBLISHER}, "c"),
+}
+
+
+@pytest.mark.parametrize(("more", "topic"), OTHERS.values(), ids=list(OTHERS))
+def test_what_joins_a_full_queue_is_no_progress(more: dict[str, Any], topic: str) -> None:
+    """FC-34, FC-33, FC-37: a client that takes nothing stops nobody for ever, whatever joins its full queue."""
+    peer = Peer(Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=BLOCK, overflow_timeout=3 * SECOND, **more))
+
+    def of(topic: str) -> Publish:
+        new = message("new", 1, topic, now=peer.now)
+        new.flow = flow_of(topic, "")  # each topic has a publisher of its own
+        return new
+
+    def lacks(topic: str) -> bool:
+        return peer.outbound.begin_backlog().lacking(of(topic), 1, True, peer.now) is not None
+
+    other = "b" if topic == "a" else "a"
+    for each in ("sent", "a", other):
+        peer.route(of(each))
+        peer.run()
+    assert lacks(other)
+    for _ in range(3):
+        peer.now += SECOND
+        assert not lacks(topic)
+    assert not lacks(other)
 
 
 def test_who_is_away_stops_nobody_past_the_grace() -> None:

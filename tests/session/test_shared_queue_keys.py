@@ -8,10 +8,10 @@ import pytest
 from session.conflation import Conflation
 from session.flows import PUBLISHER
 from session.group_keys import GroupKeys, goes_first
-from session.limits import Limits
+from session.limits import BLOCK, Limits
 from session.new_mqueue import new_mqueue
 from session.priorities import Priorities
-from tests.support.session.messages import message, texts
+from tests.support.session.messages import SECOND, message, texts
 from tests.support.session.sharing import Group
 
 
@@ -39,6 +39,29 @@ def test_who_has_a_publisher_gets_all_of_it() -> None:
     """FC-33: while a member has unacknowledged deliveries of a publisher it gets what follows, and others the rest."""
     group = Group(2, keyed(max_inflight=10))
     assert deliver(group, "a1", "a2", "b1", "a3", "b2") == [["a1", "a2", "a3"], ["b1", "b2"]]
+
+
+def test_what_others_get_is_no_progress() -> None:
+    """FC-34, FC-33: a member that takes nothing stops its publisher no longer than `overflow_timeout`.
+
+    It does not matter that another member gets what another publisher sends meanwhile.
+    """
+    limits = keyed(max_inflight=1, max_mqueue_len=2, mqueue_overflow=BLOCK, overflow_timeout=3 * SECOND)
+    group = Group(2, limits)
+    deliver(group, "a1", "a2", "a3")
+
+    def lacks(label: str) -> bool:
+        now = group.peers[0].now
+        new = message(label, 1, now=now)
+        new.flow = ord(label[0]) - ord("a") + 1
+        return group.queue.lacking(new, True, now) is not None
+
+    lacking = []
+    for _ in range(4):
+        lacking.append((lacks("a4"), lacks("b1")))
+        for peer in group.peers:
+            peer.now += SECOND
+    assert lacking == [(True, False)] * 3 + [(False, False)]
 
 
 def test_an_acknowledgement_ends_it() -> None:
