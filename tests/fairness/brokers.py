@@ -16,7 +16,7 @@ from tests.fairness.measure import Start
 from tests.support.brokers import start_mosquitto
 from tests.support.process import BrokerProcess
 
-SLUICE: Final = {"mqueue_fairness": "publisher", "mqueue_overflow": "block"}
+SLUICE: Final = {"mqueue_fairness": "publisher", "mqueue_overflow": "block", "overflow_offline_grace": "30s"}
 """Keys of Sluice's section `session`."""
 
 MOSQUITTO: Final = ("max_queued_messages 0", "set_tcp_nodelay true")
