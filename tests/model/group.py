@@ -133,7 +133,7 @@ class Group:
             self.mqueue.drop_expired(message, now, self.books)
             self._heads_changed()
         if self._has_place(message):
-            self.telling.lacks(True, self._is_full(), now)
+            self.telling.lacks(True, _is_full(self.mqueue), now)
             return False
         online = any(member.connected for member in self.members)
         if online:
@@ -144,10 +144,6 @@ class Group:
         if self.mqueue.begin_episode():
             self.reports.append("shared_queue_full")
         return self.telling.tells(online, now)
-
-    def _is_full(self) -> bool:
-        knobs, length, size = self.knobs, len(self.mqueue.waiting), self.mqueue.bytes()
-        return 0 < knobs.max_mqueue_len <= length or 0 < knobs.max_mqueue_bytes <= size
 
     def _has_place(self, message: Message) -> bool:
         is_below_share = self.knobs.fair and not self.mqueue.exceeds_share(message)
@@ -208,7 +204,7 @@ class Group:
 
     def _drained(self) -> None:
         """Something has been handed over that waited."""
-        self.telling.drained(not self._is_full(), True, self.pacer.now)
+        self.telling.drained(not _is_full(self.mqueue), True, self.pacer.now)
         self.pacer.drained(self.mqueue)
         if self.pacer.on and self.pacer.relieved(self.mqueue, 0):
             self.pacer.end()
@@ -371,3 +367,9 @@ class Member(Model):
             own = [inflight.message for inflight in taken if inflight.group is group]
             back = group.take_back([message for message in own if message.qos == 1])
             self.books.count("shared_returned", back)
+
+
+def _is_full(mqueue: MQueue) -> bool:
+    """Whether no delivery of a byte has a place."""
+    knobs = mqueue.knobs
+    return 0 < knobs.max_mqueue_len <= len(mqueue.waiting) or 0 < knobs.max_mqueue_bytes <= mqueue.bytes()
