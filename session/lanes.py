@@ -98,7 +98,7 @@ class Lanes(Lane):
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def note_sent(self, lane: Lane, size: int) -> None:
-        """The lane whose turn it was has given its head away, of so many payload bytes."""
+        """The lane that had its turn has sent its head, with a payload of `size` bytes."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def end_seek(self) -> None:

@@ -101,11 +101,11 @@ class Client:
 
     def begin(self, present: bool) -> None:
         """The client is connected; `present`: to a session that was there."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: publishers, receivers and who is told differ here
 
     def handle(self, packet: object) -> None:
         """A packet has come."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: publishers, receivers and who is told differ here
 
     def turn(self, now: float) -> None:
         """Do what is due."""

@@ -78,7 +78,7 @@ OTHERS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("more", "topic"), OTHERS.values(), ids=list(OTHERS))
 def test_what_joins_a_full_queue_is_no_progress(more: dict[str, Any], topic: str) -> None:
-    """FC-34, FC-33, FC-37: a client that takes nothing stops nobody for ever, whatever joins its full queue."""
+    """FC-34, FC-33, FC-37: publishers wait once for a client that takes nothing, whatever joins its full queue."""
     peer = Peer(Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=BLOCK, overflow_timeout=3 * SECOND, **more))
 
     def of(topic: str) -> Publish:
