@@ -219,7 +219,6 @@ def quality(name: str, number: int) -> str:
         "foreign": ("foreign file", "foreign files"),
         "impossible": ("file with impossible values", "files with impossible values"),
         "newer": ("file of a newer schema", "files of a newer schema"),
-        "older": ("file of an older schema", "files of an older schema"),
         "duplicate": ("duplicate file", "duplicate files"),
         "duplicate_rows": ("duplicate row", "duplicate rows"),
         "overlapping": ("overlapping file", "overlapping files"),

@@ -94,7 +94,6 @@ class Rows:
             "ended": pa.Array.from_buffers(pa.bool_(), rows, [None, _bits(self._ended)]),
         }
         ends = array("q", [self.wall_end]) * rows
-        arrays["in_interval"] = pa.Array.from_buffers(pa.bool_(), rows, [None, _bits([True] * rows)])
         for name, times in zip(_TIMES, (self._started, self._starts, ends), strict=True):
             arrays[name] = _column(pa.timestamp("us", tz="UTC"), times)
         for number, name in enumerate(schema.counters):

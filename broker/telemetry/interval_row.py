@@ -40,7 +40,7 @@ def interval_row(rows: pa.Table, schema: MetricsSchema) -> pa.Table:
     for name in ("client_id", "listener"):
         made[name] = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(bytes(8)), pa.py_buffer(b"")])
     made["protocol_version"] = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(bytes(4))])
-    for name in ("connected", "ended", "in_interval"):
+    for name in ("connected", "ended"):
         made[name] = pa.Array.from_buffers(pa.bool_(), 1, [None, pa.py_buffer(b"\0")])
     return pa.Table.from_arrays([made[field.name] for field in schema.arrow], schema=schema.arrow)
 

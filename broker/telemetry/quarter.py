@@ -24,7 +24,6 @@ RANGE: Final = 20_000
 """Rows that are sorted at once, and a row group of the file, approximately."""
 
 _FIRST: Final = KEY[0]
-_CONNECTED: Final = "connected_us"
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _OPTIONS: Final = pa.ipc.IpcReadOptions(use_threads=False)  # the batches are too small to share
 
@@ -32,8 +31,7 @@ _OPTIONS: Final = pa.ipc.IpcReadOptions(use_threads=False)  # the batches are to
 class Export:
     """The rows of one export, read in ranges. Making it reads all of them: who has one can read it to its end.
 
-    A broker of another version may have written it: columns are found by name, those that it did not know are 0 or
-    null, or derived (`connected_us`), and those that this one does not know are left out.
+    A newer broker may have written it: columns are found by name, and those that this one does not know are left out.
 
     Raises:
         OSError, ValueError, KeyError, TypeError, pa.ArrowException: it cannot be read; a power cut may leave anything.
@@ -45,10 +43,6 @@ class Export:
         self._schema = schema.sessions
         interval = pa.ipc.open_stream(self._reader.schema.metadata[INTERVAL]).read_all().combine_chunks()
         self._batches = range(self._reader.num_record_batches)
-        if _CONNECTED not in interval.column_names:
-            connected = [self._batch(number).column(_CONNECTED) for number in self._batches]
-            total = pc.sum(pa.chunked_array(connected, pa.int64()), min_count=0)
-            interval = interval.append_column(_CONNECTED, pa.array([total.as_py()] * interval.num_rows, pa.int64()))
         self.interval = pa.Table.from_batches([_as(schema.arrow, batch) for batch in interval.to_batches()])
         """The row of broker and interval."""
         names = [self._batch(number).column(_FIRST) for number in self._batches]
@@ -160,28 +154,15 @@ def _before(clients: pa.ChunkedArray, bound: pa.Scalar) -> int:
 
 
 def _as(schema: pa.Schema, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Checked rows with the columns of a schema, whatever version they are of."""
+    """Checked rows with the columns of a schema."""
     rows.validate(full=True)  # damage that decompresses would end the process
     columns = []
     for field in schema:
         place = rows.schema.get_field_index(field.name)
-        column = _missing(field, rows) if place < 0 else rows.column(place).cast(field.type)
+        if place < 0:
+            raise ValueError(f"{field.name} is missing")
+        column = rows.column(place).cast(field.type)
         if column.null_count and not field.nullable:
             raise ValueError(f"{field.name} has nulls")
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _missing(field: pa.Field, rows: pa.RecordBatch) -> pa.Array:
-    """What a column is that the writer of the rows did not know: null, or that nothing was counted.
-
-    Who was connected at the end of an interval counts as connected for the whole of it.
-    """
-    if field.nullable:
-        return pa.nulls(rows.num_rows, field.type)
-    if field.name == _CONNECTED:
-        start, end = (rows[f"interval_{name}"].cast(pa.int64()) for name in ("start", "end"))
-        return pc.multiply(pc.subtract(end, start), rows["connected"].cast(pa.int64()))
-    if field.type not in (pa.int64(), pa.int32(), pa.bool_()):
-        raise ValueError(f"{field.name} is missing")
-    return pa.Array.from_buffers(field.type, rows.num_rows, [None, pa.py_buffer(bytes(8 * rows.num_rows))])

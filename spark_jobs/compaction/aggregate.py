@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.arrays import TEXT, Groups, Ints, Mask, encoded, ints, text_bytes, total_of
 from spark_jobs.compaction import kernel
-from spark_jobs.metrics import BEFORE, OF_INTERVALS, QOS, SCHEMA
+from spark_jobs.metrics import OF_INTERVALS, QOS, SCHEMA
 from spark_jobs.storage import Storage
 from spark_jobs.store.delta import HourFiles
 from spark_jobs.store.schema import INTERVALS, SESSIONS, TIMELINE
@@ -27,7 +27,7 @@ DROPPED: Final = "dropped"
 """Rows of each file and hour that were left out, because their key occurs in another file or in the store."""
 
 _MOST_MEASURED: Final = 20  # files whose rows say what the usual interval is
-_COLUMNS: Final = (*(field.name for field in SCHEMA.fields), *OF_INTERVALS, *BEFORE.values())
+_COLUMNS: Final = (*(field.name for field in SCHEMA.fields), *OF_INTERVALS)
 _SESSION: Final = ("broker", "client_id", "session_started_us")
 _INTERVAL: Final = ("broker", "interval_end_us")
 _KEYS: Final = pa.schema([(name, pa.int64() if name.endswith("_us") else TEXT) for name in kernel.ROW_KEY])
@@ -82,7 +82,7 @@ class Aggregation:
         """The keys of all rows of sessions, with the hour, and the place of the file in `names`."""
         found, most = [_KEYS.append(pa.field("file", pa.int64())).empty_table()], BATCH_BYTES
         for number, name in enumerate(names):
-            for raw in _batches(self.metrics, name, [*_RAW_KEYS, OF_INTERVALS[0]]):
+            for raw in _batches(self.metrics, name, _RAW_KEYS):
                 there = kernel.of_sessions(raw).select(_RAW_KEYS)
                 columns = [
                     encoded(column) if wanted.type == TEXT else column.cast(wanted.type)
@@ -126,7 +126,7 @@ class Aggregation:
         return _where(intervals, np.array(new, np.bool_))
 
     def _datasets(self, rows: Sequence[pa.Table], intervals: Sequence[pa.Table]) -> Made:
-        yield from kernel.datasets(pa.concat_tables(rows), self.slot_us).items()
+        yield from kernel.datasets(pa.concat_tables(rows)).items()
         yield TIMELINE, kernel.timeline_of(pa.concat_tables(intervals), self.slot_us)
 
 
@@ -154,10 +154,12 @@ class _Known:
 def usual_interval(metrics: Storage, names: Sequence[str]) -> int:
     """The median length of an interval in microseconds, of active sessions if there are any, in some of the files."""
     flow = [f"{name}_qos{qos}" for name in ("offered", "sent") for qos in QOS]
-    columns = ["client_id", "interval_start", "interval_end", OF_INTERVALS[0], *flow]
+    numbers = ["interval_start", "interval_end", *flow]
     some = names[:: -(-len(names) // _MOST_MEASURED)]
-    rows = pa.concat_tables(kernel.raw_rows(raw) for name in some for raw in _batches(metrics, name, columns))
-    lengths = np.maximum(ints(rows, "interval_end_us") - ints(rows, "interval_start_us"), 0)
+    batches = (raw for name in some for raw in _batches(metrics, name, ["client_id", *numbers]))
+    parts = [kernel.of_sessions(raw).select(numbers) for raw in batches]
+    rows = pa.concat_tables(parts, promote_options="default")
+    lengths = np.maximum(ints(rows, "interval_end") - ints(rows, "interval_start"), 0)
     active = total_of(rows, flow) > 0
     ordered = np.sort(lengths[active] if active.any() else lengths)
     return int(ordered[(len(ordered) - 1) // 2]) if len(ordered) else 0
@@ -169,9 +171,7 @@ def _batches(metrics: Storage, name: str, columns: Sequence[str]) -> Iterator[pa
     with pq.ParquetFile(
         metrics.source(name), page_checksum_verification=True, pre_buffer=False, read_dictionary=_TEXTS
     ) as file:
-        there = set(file.schema_arrow.names)
-        wanted = [name for name in columns if name in there]
-        for batch in file.iter_batches(_rows_at_once(file.metadata), columns=wanted, use_threads=False):
+        for batch in file.iter_batches(_rows_at_once(file.metadata), columns=list(columns), use_threads=False):
             _require_numbers(batch)
             yield from _slices(pa.Table.from_batches([batch]))
 

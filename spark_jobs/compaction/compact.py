@@ -38,10 +38,9 @@ from spark_jobs.store.delta import (
     create,
     open_snapshot,
 )
-from spark_jobs.store.store import MANIFEST, ledgers_of
+from spark_jobs.store.store import ledgers_of
 from spark_jobs.store.taken import (
     NEWER,
-    OLDER,
     READ,
     FileRecord,
     Ledger,
@@ -157,10 +156,6 @@ class _Compaction:
     made: dict[int, Ledger] = field(default_factory=dict)
 
     def run(self) -> Compacted:
-        if self.store.exists(MANIFEST):
-            from spark_jobs.store.old import convert
-
-            convert(self.store, self.progress)
         self.snapshot = open_snapshot(self.store)
         _same_slot(self.options, self.snapshot)
         found = self._survey()
@@ -306,7 +301,7 @@ def _hours_of(files: Iterable[FileRecord]) -> set[int]:
 
 def _as_found(file: FileRecord, brokers: Iterable[str]) -> FileRecord:
     """The record of a file as the survey made it, without the values for one hour."""
-    plain = file.status in (READ, OLDER, NEWER)
+    plain = file.status in (READ, NEWER)
     return replace(
         file,
         status=file.status if plain else READ,

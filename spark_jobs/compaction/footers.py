@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from spark_jobs.compaction.thrift import Chunk, row_groups
 from spark_jobs.compaction.values import brokers_of, extents, impossible
 from spark_jobs.formats import name as shown
-from spark_jobs.metrics import CONNECTED_US, FIRST_VERSION, HISTOGRAM_TYPE, READABLE, SCHEMA, fields_of
+from spark_jobs.metrics import HISTOGRAM_TYPE, SCHEMA
 from spark_jobs.storage import Entry, Storage, StorageError
-from spark_jobs.store.taken import NEWER, OLDER, READ, FileRecord
+from spark_jobs.store.taken import NEWER, READ, FileRecord
 
 TRUNCATED: Final = "truncated"
 EMPTY: Final = "empty"
@@ -132,26 +132,22 @@ def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, st
     name = metadata.get(b"sluice.schema", b"").decode(errors="replace")
     text = metadata.get(b"sluice.schema_version", b"").decode(errors="replace")
     version = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    if name != SCHEMA.name or version < FIRST_VERSION:
+    if name != SCHEMA.name or version < SCHEMA.version:
         got = f"{shown(name) or 'no schema name'} version {shown(text) or 'none'}"
-        return FOREIGN, f"foreign schema: {got}; this program reads {READABLE}"
+        return FOREIGN, f"foreign schema: {got}; this program reads {SCHEMA.name} version {SCHEMA.version}"
     if twice := _same_name(schema.names):
         return FOREIGN, f"foreign schema: columns {twice}; expected names that differ in more than case"
     newer = f"schema version {version} is newer than {SCHEMA.version}, and " if version > SCHEMA.version else ""
-    wanted = fields_of(version)
-    there = [field for field in wanted if field.name in schema.names]
-    missing = [field.name for field in wanted if field not in there]
+    wanted = (*SCHEMA.fields, *SCHEMA.interval_fields)
+    missing = [field.name for field in wanted if field.name not in schema.names]
     if missing:
         return FOREIGN, f"foreign schema: {newer}lacks {len(missing)} columns, the first is {missing[0]}"
-    for field in there:
+    for field in wanted:
         got_type, right = schema.field(field.name).type, arrow_type(field.type)
         if not _same_type(got_type, right):
             return FOREIGN, f"foreign schema: {newer}column {field.name} is {got_type}; expected {right}"
     if newer:
         return NEWER, f"{newer}has all its columns: read without the new ones"
-    if version < SCHEMA.version:
-        own = f"its own histograms, and {CONNECTED_US} by the intervals' ends"
-        return OLDER, f"schema version {version}: read, with 0 in newer columns, {own}"
     return READ, ""
 
 

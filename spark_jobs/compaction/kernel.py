@@ -11,26 +11,20 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.arrays import TEXT, Groups, Ints, Mask, encoded, equals, ints, total_of
-from spark_jobs.histograms import KIND, modern, sums_by_group
+from spark_jobs.histograms import KIND, sums_by_group
 from spark_jobs.metrics import (
-    BEFORE,
-    CONNECTED_US,
     COUNTERS,
     DROP_REASONS,
     GATE_REASONS,
     HISTOGRAM_TYPE,
     HISTOGRAMS,
     NO_CLIENT,
-    OF_INTERVALS,
     QOS,
     SCHEMA,
     drop_column,
 )
 from spark_jobs.store.schema import (
-    CALM_OR_PRESSED,
     DATASETS,
-    FAIR_ONE,
-    FAIR_SCOPES,
     GAUGES,
     HOUR_US,
     INTERVALS,
@@ -39,9 +33,6 @@ from spark_jobs.store.schema import (
     SESSIONS,
     STARVATION,
     TIMELINE,
-    TIMELINE_COUNTERS,
-    TIMELINE_GAUGES,
-    TIMELINE_HISTOGRAMS,
     How,
     arrow_types,
     keys,
@@ -78,54 +69,28 @@ INTERVAL_RAW: Final = pa.schema(
 
 
 def raw_rows(table: pa.Table) -> pa.Table:
-    """The rows of sessions in files, with the columns of RAW.
-
-    Counters that an older file lacks, or has null, are 0; `connected_us` is derived.
-    """
-    table = of_sessions(modern(table, BEFORE))
-    columns = []
-    there = set(table.column_names)
-    for field, wanted in zip(SCHEMA.fields, RAW, strict=True):
-        missing = pa.chunked_array([pa.nulls(table.num_rows, wanted.type)])
-        column = table[field.name] if field.name in there else missing
-        column = encoded(column) if wanted.type == TEXT else column.cast(wanted.type)
-        if column.null_count and pa.types.is_integer(wanted.type):
-            column = column.fill_null(0)
-        columns.append(column)
-    rows = pa.Table.from_arrays(columns, schema=RAW)
-    return rows if CONNECTED_US in there else _with_connected_us(rows)
-
-
-def _with_connected_us(rows: pa.Table) -> pa.Table:
-    """Rows of files before schema version 6: the whole interval if connected at its end, else 0."""
-    length = np.maximum(ints(rows, "interval_end_us") - ints(rows, "interval_start_us"), 0)
-    place = rows.column_names.index(CONNECTED_US)
-    return rows.set_column(place, CONNECTED_US, pa.array(np.where(ints(rows, "connected") > 0, length, 0)))
+    """The rows of sessions in files, with the columns of RAW."""
+    table = of_sessions(table)
+    columns = [
+        encoded(table[field.name]) if wanted.type == TEXT else table[field.name].cast(wanted.type)
+        for field, wanted in zip(SCHEMA.fields, RAW, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=RAW)
 
 
 def of_sessions(table: pa.Table) -> pa.Table:
-    """Rows of files without those of broker and interval, which files before schema version 4 do not have."""
-    if OF_INTERVALS[0] not in table.column_names:
-        return table
+    """Rows of files without those of broker and interval."""
     without = equals(table["client_id"], NO_CLIENT)
     return table.filter(pa.array(~without)) if without.any() else table
 
 
 def interval_rows(table: pa.Table) -> pa.Table:
-    """The rows of broker and interval of files, with the columns of the timeline; times as in RAW.
-
-    Files before schema version 4 have none.
-    """
-    if OF_INTERVALS[0] not in table.column_names:
-        return INTERVAL_RAW.empty_table()
+    """The rows of broker and interval of files, with the columns of the timeline; times as in RAW."""
     without = equals(table["client_id"], NO_CLIENT)
     table = table.filter(pa.array(without)) if without.any() else table.slice(0, 0)
     columns = []
     for wanted in INTERVAL_RAW:
         name = wanted.name.removesuffix("_us") if wanted.name == "interval_end_us" else wanted.name
-        if name not in table.column_names:
-            columns.append(pa.chunked_array([pa.nulls(table.num_rows, wanted.type)]))
-            continue
         column = table[name].cast(wanted.type)
         may_be_null = pa.types.is_list(wanted.type) or name.startswith("fair_min_")
         columns.append(column if may_be_null or not column.null_count else column.fill_null(0))
@@ -138,19 +103,10 @@ def with_hour(rows: pa.Table) -> pa.Table:
     return rows.append_column("hour_us", pa.array(end - end % HOUR_US))
 
 
-def datasets(rows: pa.Table, slot_us: int) -> dict[str, pa.Table]:
-    """The compacted rows of raw rows, except `intervals`; the timeline only of those that no row of an interval counts.
-
-    Args:
-        rows: raw rows with hour_us, without duplicates.
-        slot_us: length of the timeline's slots.
-    """
+def datasets(rows: pa.Table) -> dict[str, pa.Table]:
+    """The sessions and the runs of starved intervals of raw rows, which have hour_us and no duplicates."""
     row = _Rows(rows)
-    return {
-        SESSIONS: _sessions(rows, row),
-        TIMELINE: _timeline(rows, slot_us),
-        STARVATION: _starvation(rows, row),
-    }
+    return {SESSIONS: _sessions(rows, row), STARVATION: _starvation(rows, row)}
 
 
 class _Rows:
@@ -236,35 +192,9 @@ def topic_groups(clients: pa.Array) -> pa.Array:
 
 def timeline_of(intervals: pa.Table, slot_us: int) -> pa.Table:
     """The timeline of rows of broker and interval, without copies."""
-    return merged(TIMELINE, [_with_slot(intervals, slot_us).select([c.name for c in DATASETS[TIMELINE]])])
-
-
-def _with_slot(rows: pa.Table, slot_us: int) -> pa.Table:
-    end = ints(rows, "interval_end_us")
-    return rows.append_column("slot", pa.array(end - end % slot_us))
-
-
-def _timeline(rows: pa.Table, slot_us: int) -> pa.Table:
-    alone = ints(rows, "in_interval") == 0
-    rows = _with_slot(rows if alone.all() else rows.filter(pa.array(alone)), slot_us)
-    row = _Rows(rows)
-    groups = Groups(rows, ("broker", "slot"))
-    sums: dict[str, Ints | Mask] = {name: ints(rows, name) for name in TIMELINE_COUNTERS}
-    sums |= {"rows": np.ones(rows.num_rows, np.int64), "pressed_rows": row.pressed, "duration_us": row.duration}
-    for side, which in (("calm", row.busy & ~row.pressed), ("pressed", row.busy & row.pressed)):
-        sums |= {f"{side}_{name}": np.where(which, sums[name], 0) for name in CALM_OR_PRESSED}
-    columns: dict[str, Any] = dict(groups.keys())
-    for scope in FAIR_SCOPES:
-        offered = row.offered if scope == "all" else ints(rows, f"offered_qos{scope}")
-        sent = row.sent if scope == "all" else ints(rows, f"sent_qos{scope}")
-        demand = offered > 0
-        share = np.where(demand, np.minimum(FAIR_ONE, sent * FAIR_ONE // np.maximum(offered, 1)), 0)
-        sums |= {f"fair_n_{scope}": demand, f"fair_x_{scope}": share, f"fair_xx_{scope}": share * share}
-        columns[f"fair_min_{scope}"] = _least(groups.min(np.where(demand, share, _NONE)))
-    columns |= {name: _summed(groups, values) for name, values in sums.items()}
-    columns |= {name: groups.max(ints(rows, name)) for name in TIMELINE_GAUGES}
-    columns |= {name: sums_by_group(groups, rows, name) for name in TIMELINE_HISTOGRAMS}
-    return _table(TIMELINE, columns)
+    end = ints(intervals, "interval_end_us")
+    rows = intervals.append_column("slot", pa.array(end - end % slot_us))
+    return merged(TIMELINE, [rows.select([c.name for c in DATASETS[TIMELINE]])])
 
 
 def _starvation(rows: pa.Table, row: _Rows) -> pa.Table:

@@ -5,7 +5,7 @@ read only if the footer does not. Times are compared as whole microseconds: Pyth
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -22,9 +22,8 @@ LONGEST_HOURS: Final = 48
 """One export has one interval_end; merged files are still in the folder of one hour."""
 
 # Counts and bytes: 10^12 messages, or a terabyte, to one session in an interval is impossible. The sum of four million
-# rows with that value is below 2^63, and the greatest product of a row, three QoS * FAIR_ONE, is below 2^59. Times: an
-# interval may be as long as the broker has been up, and the waiting time of PUBLISHes is a sum over all of them, so the
-# limit is nine years; 32,768 rows of an hour may reach it.
+# rows with that value is below 2^63. Times: an interval may be as long as the broker has been up, and the waiting time
+# of PUBLISHes is a sum over all of them, so the limit is nine years; 32,768 rows of an hour may reach it.
 MOST_COUNTED: Final = 1 << 40
 MOST_US: Final = 1 << 48
 MOST_SQUARES: Final = 1 << 52  # of 450,000 delivery ratios; 2,000 intervals of an hour may reach it
@@ -46,7 +45,7 @@ def _range(field: Field) -> tuple[int, int] | None:
             return first // timedelta(microseconds=1), end // timedelta(microseconds=1) - 1
         case "int32":
             return 0, MOST_VERSION
-        case "histogram" if field.before is not None:
+        case "histogram":
             return 0, (MOST_COUNTED << COUNT_SHIFT) + BUCKETS - 1
         case "int64" if field.name in OF_INTERVALS:
             return 0, MOST_SQUARES
@@ -56,11 +55,7 @@ def _range(field: Field) -> tuple[int, int] | None:
             return 0, MOST_COUNTED
 
 
-_FIELDS: Final = {
-    **{field.name: field for field in (*SCHEMA.fields, *SCHEMA.interval_fields)},
-    **{f.before: replace(f, name=f.before, before=None) for f in SCHEMA.fields if f.before is not None},
-}
-"""All columns of any version."""
+_FIELDS: Final = {field.name: field for field in (*SCHEMA.fields, *SCHEMA.interval_fields)}
 
 _RANGES: Final = {name: ends for name, field in _FIELDS.items() if (ends := _range(field)) is not None}
 
@@ -80,7 +75,7 @@ class Extent:
 
 
 def extents(file: pq.ParquetFile, groups: Sequence[Sequence[Chunk]]) -> dict[str, Extent]:
-    """The extent of each column of the schema that the file has; `groups` are the row groups of its footer.
+    """The extent of each column of the schema; `groups` are the row groups of the file's footer.
 
     Raises:
         OSError, pa.ArrowException: a column cannot be read.
@@ -90,12 +85,11 @@ def extents(file: pq.ParquetFile, groups: Sequence[Sequence[Chunk]]) -> dict[str
     # The path of a list's values is name.list.element, or similar.
     places = {path.partition(".")[0]: place for place, path in enumerate(paths)}
     places |= {path: place for place, path in enumerate(paths)}
-    found = {name: Extent() for name in _FIELDS if name in places}
+    found = {name: Extent() for name in _FIELDS}
     for group, chunks in enumerate(groups):
         for field in _FIELDS.values():
-            if field.name in found:
-                stated = _stated(chunks[places[field.name]], field)
-                found[field.name] |= stated or _read(file, group, field)
+            stated = _stated(chunks[places[field.name]], field)
+            found[field.name] |= stated or _read(file, group, field)
     return found
 
 
@@ -119,7 +113,7 @@ def brokers_of(file: pq.ParquetFile, groups: Sequence[Sequence[Chunk]]) -> tuple
 def impossible(found: Mapping[str, Extent]) -> str:
     """The first impossible value of a file, and what was expected; empty if there is none."""
     for field in _FIELDS.values():
-        if field.name in found and (fault := _fault(field, found[field.name])):
+        if fault := _fault(field, found[field.name]):
             return f"impossible values: {fault}"
     return _too_long(found["interval_start"], found["interval_end"])
 

@@ -21,7 +21,7 @@ class SourceFile:
 
     Attributes:
         name: relative to the metrics folder.
-        status: read, older, newer, duplicate, overlapping; or if it was skipped: truncated, empty, foreign ...
+        status: read, newer, duplicate, overlapping; or if it was skipped: truncated, empty, foreign ...
         why: explanation of the status; empty for `read`.
         rows, size: of the file; None if unknown.
     """

@@ -8,9 +8,6 @@ The p-th percentile of n values is the one at rank ceil(p * n) of the sorted val
 Y. Fan, "Sample Quantiles in Statistical Packages", 1996, definition 1). Its bucket is known: `low` and `high` are the
 bounds of that bucket. `value` is the harmonic mean of both, which has the same relative error to either side: as high
 is below 9/8 low, less than 6 % (1/17). The last bucket has no upper bound: `high` is None and `value` the lower bound.
-
-Up to schema version 3 the broker counted in buckets of whole octaves. Their counts are spread over today's buckets, so
-the bounds are those of an estimate there, with an error of less than a factor of two.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

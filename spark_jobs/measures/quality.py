@@ -24,7 +24,6 @@ _AWKWARD: Final = re.compile(r"[,;\"'`<>&\\|]|^[=+@-]|^ | $")  # separators, quo
 _FILES: Final = {
     "duplicate": "Files that have all their rows in common with other files; counted once.",
     "overlapping": "Files that have some rows in common with other files; counted once.",
-    "older": "Files of an older version of the schema; read, with 0 or an estimate in newer columns.",
     "newer": "Files of a newer version of the schema; read without its new columns.",
     "truncated": "Files that are truncated or damaged; skipped.",
     "empty": "Files of 0 bytes; skipped.",

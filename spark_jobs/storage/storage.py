@@ -78,11 +78,6 @@ class Storage(ABC):
         """What there is in place of a file, such as a FIFO, which must not be opened; empty if it is a file."""
         return ""
 
-    def read(self, name: str) -> bytes:
-        """Read a whole file."""
-        with self.open(name) as file:
-            return file.read()
-
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
         """Create or replace a file atomically; its parent folders are created."""

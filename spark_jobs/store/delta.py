@@ -20,7 +20,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Field, Transaction
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
@@ -164,7 +164,7 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | No
     """A state of a store: the newest one, or that of a version of `sessions`; None if there is no store.
 
     Raises:
-        StorageError: the store cannot be read, or does not have this version.
+        StorageError: the store cannot be read, has other columns, or does not have this version.
     """
     with _delta_errors(storage):
         if not DeltaTable.is_deltatable(_uri(storage, SESSIONS)):
@@ -187,7 +187,7 @@ def create(storage: Storage, slot_us: int) -> Snapshot:
     """Create the tables of a new store; those that exist are kept.
 
     Raises:
-        StorageError: they cannot be written, or one of them is of another program.
+        StorageError: they cannot be written, or one of them is of another program or has other columns.
     """
     with _delta_errors(storage):
         for name in SCHEMAS:
@@ -293,7 +293,6 @@ def _write(table: DeltaTable, name: str, change: Change, named: Iterable[Transac
     named = list(named)
     if not change.added and not change.removed and not named:
         return table.version()
-    table = _with_columns(table, name)
     written = table.version() + 1
     removed = [RemoveAction(file.path, True, int(time.time() * 1000)) for file in change.removed]
     table.create_write_transaction(
@@ -306,17 +305,6 @@ def _write(table: DeltaTable, name: str, change: Change, named: Iterable[Transac
     return written
 
 
-def _with_columns(table: DeltaTable, name: str) -> DeltaTable:
-    """The table with the columns that have come since it was created."""
-    there = {column.name for column in table.schema().fields}
-    wanted: list[Field] = DeltaSchema.from_arrow(SCHEMAS[name]).fields
-    if not (missing := [column for column in wanted if column.name not in there]):
-        return table
-    widened = table.version() + 1
-    table.alter.add_columns(missing, commit_properties=_properties(table))
-    return DeltaTable(table.table_uri, version=widened)
-
-
 def _properties(table: DeltaTable, named: Iterable[Transaction] = ()) -> CommitProperties:
     """Of a commit that fails if there is another one before it."""
     number = (table.transaction_version(_COMMITS) or 0) + 1
@@ -324,9 +312,12 @@ def _properties(table: DeltaTable, named: Iterable[Transaction] = ()) -> CommitP
 
 
 def _require_own(storage: Storage, name: str, table: DeltaTable) -> None:
-    """Raise StorageError for a table that `create` has not made."""
+    """Raise StorageError for a table that `create` has not made, or has made with other columns."""
     if _SLOT not in table.metadata().configuration:
         raise StorageError(f"{storage.shown}: {name} is a Delta table, but not one of Sluice; use a new folder")
+    if table.schema() != DeltaSchema.from_arrow(SCHEMAS[name]):
+        expected = "those of this version of Sluice; compact into a new folder"
+        raise StorageError(f"{storage.shown}: the columns of {name} are not {expected}")
 
 
 def _partitions(name: str) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.metrics import BEFORE, COUNTERS, DROP_REASONS, GATE_REASONS, HISTOGRAMS, QOS, SCHEMA, drop_column
+from spark_jobs.metrics import COUNTERS, DROP_REASONS, GATE_REASONS, HISTOGRAMS, QOS, SCHEMA, drop_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -155,13 +155,6 @@ PARTITIONS: Final = ("date", "hour")
 def keys(dataset: str) -> tuple[str, ...]:
     """The key columns of the dataset, in the sort order of its files."""
     return tuple(column.name for column in DATASETS[dataset] if column.how is How.KEY)
-
-
-def earlier_name(name: str) -> str | None:
-    """The name of a histogram of 32 counts in hours that an earlier version has compacted; None: it is no histogram."""
-    if name.startswith("pressed_") and (before := BEFORE.get(name.removeprefix("pressed_"))):
-        return f"pressed_{before}"
-    return BEFORE.get(name)
 
 
 def arrow_types(dataset: str) -> "dict[str, pa.DataType]":

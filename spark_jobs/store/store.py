@@ -10,24 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.errors import ReportError
-from spark_jobs.histograms import modern
 from spark_jobs.storage import Storage, open_storage
 from spark_jobs.store.delta import BROKERS, FILES, SKIPPED, HourFiles, Snapshot, open_snapshot
-from spark_jobs.store.schema import (
-    DATASETS,
-    HOUR_US,
-    SESSIONS,
-    STARVATION,
-    TIMELINE,
-    TIMES,
-    How,
-    arrow_types,
-    earlier_name,
-)
+from spark_jobs.store.schema import DATASETS, HOUR_US, SESSIONS, STARVATION, TIMELINE, TIMES, arrow_types
 from spark_jobs.store.taken import FileRecord, Ledger, records_of, watermarks_of
 
-MANIFEST: Final = "manifest.json"
-"""The file that describes a store of the earlier format."""
 _COMPACT: Final = "sluice compact --metrics METRICS --store"
 
 
@@ -54,7 +41,7 @@ ALL: Final = Selection()
 
 @dataclass(frozen=True)
 class StoredRows:
-    """The rows of one dataset in a selection, with times in microseconds. Counters newer than an hour are 0 there."""
+    """The rows of one dataset in a selection, with times in microseconds."""
 
     snapshot: Snapshot | HourFiles
     dataset: str
@@ -67,13 +54,11 @@ class StoredRows:
         schema = pa.schema([(column.name, types[column.name]) for column in wanted])
         yield schema.empty_table()
         names = {TIMES.get(column.name, column.name) for column in wanted} | self._filtered_by()
-        names |= {earlier for column in wanted if (earlier := earlier_name(column.name)) is not None}
         for file in self.snapshot.files(self.dataset, self.selection.start_us, self.selection.end_us):
             with pq.ParquetFile(self.snapshot.storage.source(f"{self.dataset}/{file.path}")) as parquet:
-                there = [name for name in parquet.schema_arrow.names if name in names]
                 for group in range(parquet.num_row_groups):
-                    rows = self._selected(parquet.read_row_group(group, columns=there))
-                    arrays = [_column(rows, column.name, column.how, types[column.name]) for column in wanted]
+                    rows = self._selected(parquet.read_row_group(group, columns=sorted(names)))
+                    arrays = [rows[TIMES.get(name, name)].cast(types[name]) for name in schema.names]
                     yield pa.Table.from_arrays(arrays, schema=schema)
 
     def _filtered_by(self) -> set[str]:
@@ -100,19 +85,6 @@ def stored(dataset: str, rows: pa.Table) -> pa.Table:
     return pa.table(
         {TIMES.get(name, name): rows[name].cast(time) if name in TIMES else rows[name] for name in rows.column_names}
     )
-
-
-def _column(rows: pa.Table, name: str, how: How, kind: pa.DataType) -> pa.ChunkedArray:
-    stored, earlier = TIMES.get(name, name), earlier_name(name)
-    if earlier is not None:
-        rows = modern(rows, {stored: earlier})
-    if stored not in rows.column_names:
-        return pa.chunked_array([pa.nulls(rows.num_rows, kind) if how is How.HISTOGRAM else _zeros(rows, kind)])
-    return rows[stored].cast(kind)
-
-
-def _zeros(rows: pa.Table, kind: pa.DataType) -> pa.Array:
-    return pa.array([0], pa.int64()).cast(kind).take(pa.array([0] * rows.num_rows, pa.int64()))
 
 
 @dataclass(frozen=True)
@@ -171,8 +143,6 @@ def open_store(uri: str, version: int | None = None) -> Store:
     storage = open_storage(uri)
     snapshot = open_snapshot(storage, version)
     if snapshot is None:
-        if storage.exists(MANIFEST):
-            raise ReportError(f"{uri}: is a store of an earlier version of Sluice; convert it: {_COMPACT} {uri}")
         raise ReportError(f"{uri}: is not a store of compacted metrics; create one: {_COMPACT} {uri}")
     return Store(snapshot)
 

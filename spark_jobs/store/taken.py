@@ -12,9 +12,8 @@ from spark_jobs.store.schema import HOUR_US
 READ: Final = "read"
 DUPLICATE: Final = "duplicate"
 OVERLAPPING: Final = "overlapping"
-OLDER: Final = "older"
 NEWER: Final = "newer"
-USED: Final = frozenset({READ, DUPLICATE, OVERLAPPING, OLDER, NEWER})
+USED: Final = frozenset({READ, DUPLICATE, OVERLAPPING, NEWER})
 """The status of files whose rows are in the store."""
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
@@ -47,7 +46,7 @@ class FileRecord:
     Attributes:
         name: relative to the metrics folder.
         size, modified_us: from the file system.
-        status: read, older or newer (schema), duplicate (all its rows are also in other files), overlapping (some are);
+        status: read, newer (schema), duplicate (all its rows are also in other files), overlapping (some are);
             or if it was skipped: truncated, empty, foreign, unreadable, misplaced, impossible (its values).
         why: explanation of the status; empty for `read`.
         rows: from its footer; None if that cannot be read.

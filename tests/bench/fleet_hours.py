@@ -56,17 +56,12 @@ def main(
     hours: int = 24,
     sessions: int = 500,
     interval: Annotated[int, typer.Option(help="Seconds from export to export.")] = 60,
-    each_interval: Annotated[bool, typer.Option(help="A file for each export, as before schema version 4.")] = False,
     until: Annotated[int, typer.Option(help="Stop after so many hours; the next call goes on.")] = 24,
     master: Annotated[str | None, typer.Option(help="Spark's master; default: as `compact` chooses.")] = None,
 ) -> None:
     """Measure compaction hour by hour."""
     model = Model(
-        sessions=sessions,
-        brokers=brokers,
-        length_us=hours * 3600 * SECOND,
-        interval_us=interval * SECOND,
-        files=brokers * hours * 3600 // interval if each_interval else None,
+        sessions=sessions, brokers=brokers, length_us=hours * 3600 * SECOND, interval_us=interval * SECOND
     )
 
     def say(words: str) -> None:

@@ -36,14 +36,6 @@ def test_counters_are_what_adds_up() -> None:
     assert gauges.isdisjoint(metrics.COUNTERS)
 
 
-def test_what_was_added_can_be_taken_as_0_before() -> None:
-    """Files of the first version are read too: later versions add counts, and give histograms another name."""
-    added = [field for field in metrics.SCHEMA.fields if field.since > metrics.FIRST_VERSION and field.before is None]
-    assert {field.since for field in added} == {2, 3, 4, 5, 6, 7, 8}
-    assert {field.type for field in added} == {"int64", "bool"}
-    assert set(metrics.BEFORE) == set(metrics.HISTOGRAMS)
-
-
 def test_histograms_are_six_of_256_buckets() -> None:
     """Mailbox length, waiting time by QoS, acknowledgement time of QoS 1 and 2."""
     assert len(metrics.HISTOGRAMS) == 6

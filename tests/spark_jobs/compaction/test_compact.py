@@ -20,7 +20,7 @@ from spark_jobs.store.store import Selection, open_store
 from spark_jobs.store.taken import FileRecord
 from tests.support.damage import spoil, turn_a_bit
 from tests.support.spark.compacting import HOUR, NEXT, Run, minutes, rows_of, tables
-from tests.support.spark.metrics_files import NOON, arrow_schema, earlier_schema, histogram, row, write_file
+from tests.support.spark.metrics_files import NOON, arrow_schema, histogram, row, write_file
 
 pytestmark = pytest.mark.once
 
@@ -53,8 +53,8 @@ def test_every_kind_of_file_is_judged_and_named(run: Run, tmp_path: Path) -> Non
     shutil.copy(good, raw / HOUR / os.fsdecode(b"no-text-\xff.parquet"))
     shutil.copy(good, raw / HOUR / 'odd %41#?*{}[] \\ "\n.parquet')
     write_file(raw / HOUR / "overlap.parquet", minutes(2, 3), compression="snappy")
-    write_file(raw / HOUR / "first.parquet", minutes(4, slow_consumer=1), earlier_schema(1), "gzip")
-    write_file(raw / HOUR / "second.parquet", minutes(8, slow_consumer=1, paced_for_us=1), earlier_schema(2), "lz4")
+    write_file(raw / HOUR / "gzip.parquet", minutes(4), compression="gzip")
+    write_file(raw / HOUR / "lz4.parquet", minutes(8), compression="lz4")
     write_file(raw / HOUR / "newer.parquet", [r | {"unknown": 1} for r in minutes(5)], newer_schema(), "none")
     write_file(raw / HOUR / "foreign.parquet", minutes(6), arrow_schema(name="other"))
     write_file(raw / HOUR / "impossible.parquet", minutes(6) + minutes(6, client="b", received_bytes=1 << 62))
@@ -74,8 +74,8 @@ def test_every_kind_of_file_is_judged_and_named(run: Run, tmp_path: Path) -> Non
         "no-text-\\udcff.parquet": "unreadable",
         "good.parquet": "duplicate",
         "overlap.parquet": "overlapping",
-        "first.parquet": "older",
-        "second.parquet": "older",
+        "gzip.parquet": "read",
+        "lz4.parquet": "read",
         "newer.parquet": "newer",
         "squeezed.parquet": "unreadable",
         "foreign.parquet": "foreign",
@@ -92,7 +92,6 @@ def test_every_kind_of_file_is_judged_and_named(run: Run, tmp_path: Path) -> Non
     assert {name: made["rows"] for name, made in sessions.items()} == {"a": 6, "b": 2}
     assert sessions["a"]["offered_qos1"] == 18
     assert sessions["a"]["ack_qos1_buckets"] == histogram([5, 11] * 6)
-    assert (sessions["a"]["slow_consumer"], sessions["a"]["paced_for_us"]) == (1, 0)
     before = contents(store)
     assert run(raw, store, idle=True).hours == 0
     assert contents(store) == before
@@ -118,21 +117,6 @@ def test_a_day_that_arrives_bit_by_bit_gives_the_same_store(
     assert rows_of(opened.sessions(Selection(broker="other"))) == []
 
 
-def test_an_hour_in_which_the_broker_was_updated(run: Run, tmp_path: Path) -> None:
-    """Files say for how long a client was connected, those of before only whether at the end; the sum is of both."""
-    raw, store = tmp_path / "raw", tmp_path / "store"
-    write_file(raw / HOUR / "old.parquet", minutes(1, 2) + minutes(3, connected=False), earlier_schema(5))
-    new = minutes(4) + minutes(5, connected=False, connected_us=6_400_000) + minutes(6, connected=False)
-    write_file(raw / HOUR / "new.parquet", new)
-    run(raw, store)
-    write_file(raw / HOUR / "late.parquet", minutes(7), earlier_schema(4))
-    write_file(raw / HOUR / "later.parquet", minutes(8, connected_us=1))
-    run(raw, store)
-    [made] = rows_of(open_store(str(store)).sessions())
-    assert (made["rows"], made["connected_rows"]) == (8, 5)
-    assert made["connected_us"] == (2 + 1 + 1) * 60_000_000 + 6_400_000 + 1
-
-
 def test_a_file_that_was_changed_in_place_is_taken_in(run: Run, tmp_path: Path) -> None:
     """Its hour has the new values, also if the file has as many bytes and rows as before; then nothing is new."""
     raw, store, sizes = tmp_path / "raw", tmp_path / "store", set()
@@ -148,7 +132,7 @@ def test_a_file_that_was_changed_in_place_is_taken_in(run: Run, tmp_path: Path) 
 def test_what_deleted_files_gave_stays(run: Run, two_hours: TwoHours, tmp_path: Path) -> None:
     """New rows of an hour whose raw files were deleted are added; known rows are not.
 
-    Other sessions of an interval that is known are added too.
+    Other sessions of an interval that is known are added too; the timeline has the interval once.
     """
     (raw, store), whole = two_hours, tmp_path / "whole"
     first, again = raw / HOUR / "a.parquet", tmp_path / "again.parquet"
@@ -160,7 +144,10 @@ def test_what_deleted_files_gave_stays(run: Run, two_hours: TwoHours, tmp_path: 
     write_file(tmp_path / "raw2" / HOUR / "all.parquet", minutes(1, 2, 3) + other)
     shutil.copytree(raw / NEXT, tmp_path / "raw2" / NEXT)
     run(tmp_path / "raw2", whole)
-    assert tables(store) == tables(whole)
+    for name in ("sessions", "starvation"):
+        assert tables(store)[name] == tables(whole)[name]
+    slots = rows_of(open_store(str(store)).timeline())
+    assert [made["rows"] for made in slots] == [1, 1, 2, 1]  # as the first file with each interval says
     shutil.move(again, first)
     assert run(raw, store, idle=True).hours == 0
 
@@ -284,12 +271,12 @@ def test_what_will_not_do_is_said(run: Run, tmp_path: Path) -> None:
 def test_files_of_an_hour_hold_its_sessions_in_order(run: Run, tmp_path: Path) -> None:
     """One file, sorted by key, with the columns that the schema of the store names."""
     raw, store = tmp_path / "raw", tmp_path / "store"
-    write_file(raw / HOUR / "a.parquet", [r for name in ("z", "b,\n", "<i>", "") for r in minutes(1, client=name)])
+    write_file(raw / HOUR / "a.parquet", [r for name in ("z", "b,\n", "<i>") for r in minutes(1, client=name)])
     run(raw, store, slot_us=None)
     opened = open_store(str(store))
     [file] = opened.snapshot.files(SESSIONS)
     table = pq.read_table(store / SESSIONS / file.path, partitioning=None)
     assert table.column_names == stored_schema(SESSIONS).names[:-2]  # the partition columns are in the path
-    assert table["client_id"].to_pylist() == ["", "<i>", "b,\n", "z"]
-    assert table["session_started"].to_pylist() == [NOON] * 4
+    assert table["client_id"].to_pylist() == ["<i>", "b,\n", "z"]
+    assert table["session_started"].to_pylist() == [NOON] * 3
     assert opened.slot_us == 60_000_000

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.compaction import compact as compaction
@@ -14,7 +15,7 @@ from spark_jobs.store.store import open_store
 from tests.support.damage import spoil
 from tests.support.spark.compacting import HOUR, NEXT, Run, minutes, rows_of
 from tests.support.spark.deadly import DEADLY, DeadlyStorage
-from tests.support.spark.metrics_files import write_file
+from tests.support.spark.metrics_files import arrow_schema, write_file
 
 pytestmark = pytest.mark.once
 
@@ -39,7 +40,8 @@ def test_a_file_that_cannot_be_aggregated_costs_only_itself(
     """A null within a histogram, and values on which the aggregation fails by whatever exception."""
     raw, store = tmp_path / "raw", tmp_path / "store"
     write_file(raw / HOUR / "a.parquet", minutes(1, 2))
-    write_file(raw / HOUR / "null.parquet", minutes(3, ack_qos1_buckets=[None]))
+    null = pa.Table.from_pylist(minutes(3, ack_qos1_buckets=[None]), arrow_schema())
+    pq.write_table(null, raw / HOUR / "null.parquet")
     write_file(raw / NEXT / "odd.parquet", minutes(61, client="odd"))
     groups_of = kernel.topic_groups
 

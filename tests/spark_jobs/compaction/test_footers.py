@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.compaction.footers import FOREIGN, TRUNCATED, UNREADABLE, damage_of, inspect
 from spark_jobs.compaction.thrift import Chunk, DamagedError, row_groups
 from spark_jobs.storage import Entry, open_storage
-from spark_jobs.store.taken import READ, FileRecord
+from spark_jobs.store.taken import NEWER, READ, FileRecord
 from tests.support.spark.metrics_files import NOON, arrow_schema, at, row, write_file
 
 FLIPS = 400
@@ -34,8 +34,7 @@ def footer_of(path: Path) -> bytes:
 
 def table(**columns: Any) -> pa.Table:
     """A row of metrics, with some columns added behind the others."""
-    schema = arrow_schema()
-    made = pa.Table.from_arrays([pa.array([row()[f.name]], f.type) for f in schema], schema=schema)
+    made = pa.Table.from_pylist([row()], arrow_schema())
     for name, values in columns.items():
         made = made.append_column(name.removesuffix("_again"), pa.array(values))
     return made
@@ -111,6 +110,17 @@ def test_two_columns_of_one_name(tmp_path: Path, names: tuple[str, ...], said: s
     file = judged(tmp_path / "x.parquet")
     assert file.status == FOREIGN
     assert f"columns {said}; expected names that differ in more than case" in file.why
+
+
+@pytest.mark.parametrize("column", ["stalled_window", "pressed_rows"])
+@pytest.mark.parametrize(("version", "newer"), [("1", ""), ("2", "schema version 2 is newer than 1, and ")])
+def test_a_file_without_a_column_is_foreign(tmp_path: Path, column: str, version: str, newer: str) -> None:
+    """A newer file is read only if it has all our columns, of sessions and of intervals."""
+    for names, status in (((), READ if not newer else NEWER), ((column,), FOREIGN)):
+        made = table().replace_schema_metadata(arrow_schema(version=version).metadata).drop_columns(list(names))
+        pq.write_table(made, tmp_path / "x.parquet")
+        assert judged(tmp_path / "x.parquet").status == status
+    assert judged(tmp_path / "x.parquet").why == f"foreign schema: {newer}lacks 1 columns, the first is {column}"
 
 
 def test_a_version_as_long_as_a_book_is_shortened(tmp_path: Path) -> None:

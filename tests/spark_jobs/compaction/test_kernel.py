@@ -8,22 +8,22 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from broker.telemetry.interval_row import interval_row
-from broker.telemetry.schema import metrics_schema
-from spark_jobs.arrays import ints
 from spark_jobs.compaction import kernel
 from spark_jobs.metrics import COUNTERS, HISTOGRAMS, QOS
 from spark_jobs.store.schema import (
     DATASETS,
     FAIR_ONE,
+    FAIR_SCOPES,
     GAUGES,
     HOUR_US,
     SESSIONS,
     STARVATION,
     TIMELINE,
+    TIMELINE_COUNTERS,
+    TIMELINE_GAUGES,
     TIMELINE_HISTOGRAMS,
 )
-from tests.support.spark.metrics_files import NOON, Row, arrow_schema, at, earlier_schema, histogram, row
+from tests.support.spark.metrics_files import NOON, Row, arrow_schema, at, histogram, of_intervals, row
 
 pytestmark = pytest.mark.once
 
@@ -36,9 +36,9 @@ def compacted(parts: Sequence[Sequence[Row]]) -> Compacted:
     """The compacted rows of raw rows, by dataset and sorted by key: of one part, or of several that are merged."""
     made = []
     for part in parts:
-        columns = [pa.array([r[field.name] for r in part], field.type) for field in arrow_schema()]
-        rows = kernel.with_hour(kernel.raw_rows(pa.Table.from_arrays(columns, schema=arrow_schema())))
-        made.append(kernel.datasets(rows, SLOT_US))
+        file = pa.Table.from_pylist([*of_intervals(part), *part], arrow_schema())
+        timeline = kernel.timeline_of(kernel.interval_rows(file), SLOT_US)
+        made.append({**kernel.datasets(kernel.with_hour(kernel.raw_rows(file))), TIMELINE: timeline})
     if len(made) == 1:
         return {dataset: table.to_pylist() for dataset, table in made[0].items()}
     return {dataset: kernel.merged(dataset, [each[dataset] for each in made]).to_pylist() for dataset in made[0]}
@@ -121,22 +121,6 @@ def test_sessions_are_the_sums_of_their_rows() -> None:
         assert made["books_off_rows"] == len(books)
 
 
-def test_the_time_connected_of_files_of_before() -> None:
-    """Without its column, who was connected at the end of an interval was so for all of it; with it, it says itself."""
-    rows = [
-        row("a", 60, 60, connected_us=6_000_000),
-        row("b", 60, 60, connected=False, connected_us=6_000_000),
-        row("c", 60, -1, connected_us=0),
-    ]
-    found = {}
-    for version in (5, 6):
-        schema = earlier_schema(version)
-        columns = [pa.array([made[field.name] for made in rows], field.type) for field in schema]
-        raw = kernel.with_hour(kernel.raw_rows(pa.Table.from_arrays(columns, schema=schema)))
-        found[version] = ints(kernel.datasets(raw, SLOT_US)[SESSIONS], "connected_us").tolist()
-    assert found == {5: [60_000_000, 0, 0], 6: [6_000_000, 6_000_000, 0]}
-
-
 def starved(made: Row) -> bool:
     """Connected, deliveries offered or waiting, nothing sent."""
     asked = total(made, "offered") or total(made, "waiting_start")
@@ -150,23 +134,38 @@ def inverted(made: Row) -> int:
     return max(0, made["sent_qos0"] - made["waiting_start_qos0"] - gated) if blocked else 0
 
 
-def test_the_timeline_has_what_jains_index_needs() -> None:
-    """By slot: the number of intervals with offered deliveries, and the sums of their delivery ratios and squares."""
-    rows = some_rows(60)
+def test_the_timeline_is_the_sums_of_the_rows_of_sessions() -> None:
+    """Of all, and of busy ones that are calm or pressed, by slot; of delivery ratios it has what Jain's index needs."""
+    rows = []
+    for number, made in enumerate(some_rows(60)):
+        end = 60 * (number // 4 + 1)
+        rows.append(made | {"client_id": str(number), "interval_start": at(end - 7), "interval_end": at(end)})
     got = compacted([rows])[TIMELINE]
     assert {made["slot"] for made in got} == {end_us(r) // SLOT_US * SLOT_US for r in rows}
     for made in got:
         own = [r for r in rows if end_us(r) // SLOT_US * SLOT_US == made["slot"]]
         assert made["rows"] == len(own)
+        assert made["duration_us"] == 7_000_000 * len(own)
         assert made["pressed_rows"] == sum(pressed(r) for r in own)
-        assert made["dropped_queue_full_qos1"] == sum(r["dropped_queue_full_qos1"] for r in own)
-        shares = [min(FAIR_ONE, FAIR_ONE * total(r, "sent") // total(r, "offered")) for r in own if total(r, "offered")]
-        assert made["fair_n_all"] == len(shares)
-        assert made["fair_x_all"] == sum(shares)
-        assert made["fair_xx_all"] == sum(share * share for share in shares)
-        assert made["fair_min_all"] == min(shares, default=None)
+        for name in TIMELINE_COUNTERS:
+            assert made[name] == sum(r[name] for r in own), name
+        for name in TIMELINE_GAUGES:
+            assert made[name] == max(r[name] for r in own), name
         for name in TIMELINE_HISTOGRAMS:
             assert made[name] == added([r[name] for r in own]), name
+        for hard, side in ((False, "calm"), (True, "pressed")):
+            busy = [r for r in own if pressed(r) == hard and (total(r, "offered") or total(r, "waiting_start"))]
+            assert made[f"{side}_duration_us"] == 7_000_000 * len(busy)
+            for name in ("offered_qos0", "sent_qos0", "dropped_qos0"):
+                assert made[f"{side}_{name}"] == sum(r[name] for r in busy), (side, name)
+        for scope in FAIR_SCOPES:
+            which = QOS if scope == "all" else [int(scope)]
+            flows = [[sum(r[f"{name}_qos{qos}"] for qos in which) for name in ("offered", "sent")] for r in own]
+            shares = [min(FAIR_ONE, FAIR_ONE * sent // offered) for offered, sent in flows if offered]
+            assert made[f"fair_n_{scope}"] == len(shares)
+            assert made[f"fair_x_{scope}"] == sum(shares)
+            assert made[f"fair_xx_{scope}"] == sum(share * share for share in shares)
+            assert made[f"fair_min_{scope}"] == min(shares, default=None)
 
 
 def test_starved_intervals_in_a_row_are_one_run() -> None:
@@ -195,17 +194,3 @@ def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows() -> 
         names = {column.name for column in DATASETS[dataset]}
         assert [set(row) for row in merged[dataset]] == [names] * len(whole[dataset])
         assert merged[dataset] == whole[dataset]
-
-
-def test_the_row_of_an_interval_is_the_timeline_of_its_rows() -> None:
-    """The broker's own totals of an interval equal the kernel's sums of the sessions' rows; each row counts once."""
-    rows = [made | {"client_id": str(n), "in_interval": True} for n, made in enumerate(some_rows(40))]
-    rows = [made | {"interval_start": rows[0]["interval_start"], "interval_end": at(60)} for made in rows]
-    table = pa.Table.from_pylist(rows, metrics_schema().sessions)
-    interval = interval_row(table, metrics_schema())
-    both = pa.concat_tables([interval, table], promote_options="default")
-    alone = table.set_column(table.column_names.index("in_interval"), "in_interval", pa.array([False] * 40))
-    expected = kernel.datasets(kernel.with_hour(kernel.raw_rows(alone)), SLOT_US)[TIMELINE]
-    assert kernel.timeline_of(kernel.interval_rows(both), SLOT_US).to_pylist() == expected.to_pylist()
-    made = kernel.datasets(kernel.with_hour(kernel.raw_rows(both)), SLOT_US)
-    assert (made[TIMELINE].num_rows, made[SESSIONS].num_rows) == (0, 40)

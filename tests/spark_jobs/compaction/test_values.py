@@ -13,7 +13,7 @@ from spark_jobs.compaction.footers import inspect
 from spark_jobs.compaction.values import MOST_COUNTED, MOST_US
 from spark_jobs.storage.local import LocalStorage
 from spark_jobs.store.taken import FileRecord
-from tests.support.spark.metrics_files import Row, arrow_schema, at, earlier_schema, histogram, row, write_file
+from tests.support.spark.metrics_files import Row, arrow_schema, at, histogram, row, write_file
 
 DAY = 86_400
 FAR = 9_223_372_036_854_775_807
@@ -70,11 +70,7 @@ def test_what_cannot_be_is_said(
 ) -> None:
     """A file with one invalid value is skipped; the message has the column, the value, and what was expected."""
     rows = [row("a"), row("b") | values, row("c")]
-    schema = nullable(arrow_schema())
-    table = pa.Table.from_arrays(
-        [pa.array([r[field.name] for r in rows], field.type) for field in schema], schema=schema
-    )
-    write(tmp_path / "a.parquet", table)
+    write(tmp_path / "a.parquet", pa.Table.from_pylist(rows, nullable(arrow_schema())))
     found = judged(tmp_path / "a.parquet")
     assert found.status == "impossible"
     assert found.why.startswith(f"impossible values: {message}")
@@ -97,12 +93,8 @@ def test_the_most_that_can_be_is_right(tmp_path: Path, write: Callable[[Path, pa
 
 
 @pytest.mark.parametrize("write", [stated, unstated])
-def test_files_without_rows_or_of_the_first_version_are_read(
-    tmp_path: Path, write: Callable[[Path, pa.Table], None]
-) -> None:
-    """Newer columns may be missing, and a file may have no rows."""
-    path = write_file(tmp_path / "a.parquet", [row()], earlier_schema(1))
-    write(path, pq.read_table(path))
-    assert judged(path).status == "older"
+def test_a_file_without_rows_is_read(tmp_path: Path, write: Callable[[Path, pa.Table], None]) -> None:
+    """It is of no hour."""
+    path = tmp_path / "a.parquet"
     write(path, arrow_schema().empty_table())
     assert (judged(path).status, judged(path).hours) == ("read", ())

@@ -108,7 +108,7 @@ def frames() -> StoreFrames:
         files=[
             SourceFile("b.parquet", "read", rows=100, size=9),
             SourceFile("a.parquet", "truncated", "ends too soon", size=3),
-            SourceFile("c.parquet", "older", "of an older schema", rows=5, size=1),
+            SourceFile("c.parquet", "newer", "of a newer schema", rows=5, size=1),
         ],
         findings=[Finding("duplicates", 4, "b.parquet", "Rows that were in two files."), Finding("clock", 0, "", "")],
         watermarks={"b1": NOON + HOURS * HOUR},

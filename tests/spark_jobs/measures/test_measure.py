@@ -41,7 +41,7 @@ def test_facts_tell_how_much_there_was(result: Result) -> None:
     assert (facts.first_us, facts.last_us) == (NOON, NOON + HOURS * HOUR)
     assert facts.first.isoformat() == "2026-11-21T12:00:00+00:00"
     assert (facts.slot_us, facts.window_us) == (MINUTE, MINUTE)
-    assert facts.files == {"older": 1, "read": 1, "truncated": 1}
+    assert facts.files == {"newer": 1, "read": 1, "truncated": 1}
 
 
 def test_totals_and_reconciliation(result: Result) -> None:
@@ -178,7 +178,7 @@ def test_bad_input_is_counted_and_named(result: Result) -> None:
     """Files, duplicates, lost rows, reconciliation, overlapping and single intervals and unusual names; only faults."""
     rows = {row["kind"]: row for row in result.rows_of("quality")}
     assert {kind: row["count"] for kind, row in rows.items()} == {
-        "older": 1,
+        "newer": 1,
         "truncated": 1,
         "duplicates": 4,
         "damaged_hours": 1,

@@ -170,15 +170,20 @@ def test_a_table_is_opened_by_its_last_checkpoint(storage: LocalStorage) -> None
     assert seen(again) == ([*names, "more"], [*names, "more"])
 
 
-def test_a_column_that_has_come_is_added(
-    storage: LocalStorage, store: Snapshot, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", [SESSIONS, BROKERS])
+def test_a_store_with_other_columns_is_refused(
+    storage: LocalStorage, store: Snapshot, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """A store that was created before a counter existed has it from the next update on."""
-    wider = delta.SCHEMAS[SESSIONS].append(pa.field("new_counter", pa.int64()))
-    monkeypatch.setitem(delta.SCHEMAS, SESSIONS, wider)
-    after = delta.commit(store, change(store, "b", hour=1))
-    assert "new_counter" in [field.name for field in after.tables[SESSIONS].schema().fields]
-    assert seen(after) == (["a", "b"], ["a", "b"])
+    """A report and an update say which table it is, and what to do; the store is unchanged."""
+    monkeypatch.setitem(delta.SCHEMAS, name, delta.SCHEMAS[name].append(pa.field("new_counter", pa.int64())))
+    message = f"the columns of {name} are not those of this version of Sluice; compact into a new folder"
+    with pytest.raises(ReportError, match=message):
+        delta.open_snapshot(storage)
+    with pytest.raises(ReportError, match=message):
+        delta.create(storage, SLOT)
+    monkeypatch.undo()
+    assert seen(opened(storage)) == (["a"], ["a"])
+    assert opened(storage).version == store.version
 
 
 def test_files_and_watermarks_are_kept(storage: LocalStorage, store: Snapshot) -> None:

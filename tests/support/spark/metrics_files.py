@@ -1,7 +1,8 @@
-"""Writes metrics files as a broker exports them, from literal rows, by the columns of metrics_schema.json."""
+"""Writes metrics files as a broker exports them, from literal rows of sessions."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from itertools import count
@@ -11,20 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from broker.telemetry.interval_row import interval_row
+from broker.telemetry.schema import metrics_schema
 from tests.support.session import buckets
 
 SCHEMA: dict[str, Any] = json.loads(files("spark_jobs").joinpath("metrics_schema.json").read_text(encoding="utf-8"))
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 BUCKETS: int = SCHEMA["histogram_buckets"]
 
-_TYPES = {
-    "string": pa.string(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "bool": pa.bool_(),
-    "histogram": pa.list_(pa.int64()),
-}
 _DEFAULTS: dict[str, Any] = {"int32": 0, "int64": 0, "bool": False, "histogram": None}
 
 Row = dict[str, Any]
@@ -82,55 +77,30 @@ def counts_of(values: Iterable[int]) -> list[int]:
     return counts
 
 
-def earlier_histogram(entries: list[int] | None) -> list[int] | None:
-    """A histogram as files of schema versions 1 to 3 have it: 32 counts by powers of two."""
-    if entries is None:
-        return None
-    counts = [0] * 32
-    for entry in entries:
-        bucket = entry % 256
-        low = bucket if bucket < 16 else bucket % 8 + 8 << bucket // 8 - 1
-        counts[min(low.bit_length(), 31)] += entry // 256
-    return counts
-
-
 def arrow_schema(name: str | None = None, version: str | None = None) -> pa.Schema:
-    """The file schema, with name and version in its metadata; other ones to order, with all columns."""
-    metadata = {
-        "sluice.schema": name or SCHEMA["name"],
-        "sluice.schema_version": version or str(SCHEMA["version"]),
-    }
-    fields = [pa.field(f["name"], _TYPES[f["type"]], f["nullable"]) for f in SCHEMA["fields"]]
-    return pa.schema(fields, metadata=metadata)
+    """The file schema, with name and version in its metadata; other ones to order."""
+    names = {"sluice.schema": name or SCHEMA["name"], "sluice.schema_version": version or str(SCHEMA["version"])}
+    return metrics_schema().arrow.with_metadata(names)
 
 
-def earlier_schema(version: int) -> pa.Schema:
-    """The file schema as an earlier version had it."""
-    schema = arrow_schema(version=str(version))
-    there = [schema.field(f["name"]) for f in SCHEMA["fields"] if f.get("since", 1) <= version]
-    earlier = [f["before"] for f in SCHEMA["fields"] if "before" in f and f["since"] > version]
-    return pa.schema([*there, *(pa.field(name, pa.list_(pa.int64())) for name in earlier)], schema.metadata)
+def of_intervals(rows: Iterable[Row]) -> list[Row]:
+    """The rows of broker and interval for rows of sessions, as the exporter makes them."""
+    exports: dict[tuple[str, datetime], list[Row]] = defaultdict(list)
+    for made in rows:
+        exports[made["broker"], made["interval_end"]].append(made)
+    tables = [pa.Table.from_pylist(export, metrics_schema().sessions) for export in exports.values()]
+    return [whole for table in tables for whole in interval_row(table, metrics_schema()).to_pylist()]
 
 
 def write_file(
-    path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None = None, compression: str = "zstd"
+    path: Path, rows: Iterable[Row], schema: pa.Schema | None = None, compression: str = "zstd"
 ) -> Path:
-    """Write rows as one file; columns that the schema lacks are left out."""
-    schema = schema or arrow_schema()
+    """Write rows of sessions, and those of broker and interval, as one file; the schema may be another one."""
+    rows = list(rows)
+    table = pa.Table.from_pylist([*of_intervals(rows), *rows], schema or arrow_schema())
     path.parent.mkdir(parents=True, exist_ok=True)
-    columns = [pa.array([_value(r, field.name) for r in rows], field.type) for field in schema]
-    pq.write_table(
-        pa.Table.from_arrays(columns, schema=schema), path, compression=compression, write_page_checksum=True
-    )
+    pq.write_table(table, path, compression=compression, write_page_checksum=True)
     return path
-
-
-def _value(made: Mapping[str, Any], name: str) -> Any:
-    return made[name] if name in made else earlier_histogram(made[_NOW[name]])
-
-
-_NOW = {f["before"]: f["name"] for f in SCHEMA["fields"] if "before" in f}
-"""Columns of earlier versions -> what they have become."""
 
 
 def folder_of(root: Path, moment: datetime) -> Path:
