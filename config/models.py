@@ -136,6 +136,8 @@ class Metrics(Model):
     """Seconds between two exports: one row covers one interval."""
     heartbeat: Duration = Field(default=300.0, gt=0)
     """Seconds after which an idle session writes a row anyway. math.inf = never."""
+    keep: Duration = Field(default=30 * 86_400.0, ge=86_400)
+    """Seconds after which the broker deletes its files, by their hour. math.inf = never."""
 
 
 class Log(Model):

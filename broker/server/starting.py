@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from broker import __version__
 from config.models import Config
+from config.units import format_duration
 
 _COMPILED_MODULE: Final = "protocol.decoder"
 """Any module of a folder that setup.py compiles."""
@@ -41,6 +42,7 @@ def introduction(config: Config, file: Path | None) -> dict[str, Any]:
         "config": None if file is None else str(file),
         "journal": None if journal is None else str(journal),
         "metrics": None if metrics is None else str(metrics),
+        "metrics_kept": None if metrics is None else format_duration(config.metrics.keep),
         "users": _users(config),
         "rules": _listed(rules),
     }

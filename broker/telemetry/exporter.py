@@ -9,6 +9,7 @@ import structlog
 
 from broker.runtime.clock import monotonic_us, wall_us
 from broker.telemetry.collector import Rows
+from broker.telemetry.retention import Retention
 from broker.telemetry.schema import metrics_schema
 from broker.telemetry.wall import WallClock
 from broker.telemetry.writer import Writer
@@ -34,6 +35,7 @@ class Exporter:
         directory = config.metrics.directory
         assert directory is not None  # otherwise the server creates no exporter
         self.writer = Writer(directory, config.node_name)
+        self._retention = Retention(self.writer, directory, config.node_name, config.metrics.keep)
         self._sessions = sessions
         self._node = config.node_name
         self.interval = config.metrics.interval
@@ -59,8 +61,8 @@ class Exporter:
 
     @property
     def failures(self) -> int:
-        """How often rows were lost, or could not be filed."""
-        return self._failures + self.writer.failed + self.writer.not_filed
+        """How often rows were lost, or could not be filed, or old files could not be deleted."""
+        return self._failures + self.writer.failed + self.writer.not_filed + self._retention.failed
 
     async def stop(self) -> None:
         """Wait for an export that is running, then export all sessions, and make files of all that is not in one."""
@@ -81,6 +83,7 @@ class Exporter:
                 due = max(due + self.interval, loop.time())
             try:
                 await self.export()
+                await self._retention.look(self._clock.at(monotonic_us()))
             except Exception as error:
                 # This export is lost with the counters that it has taken; the next one runs as usual.
                 self._failures += 1

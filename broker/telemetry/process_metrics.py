@@ -72,7 +72,7 @@ def _certificates(expiry: list[tuple[str, float]]) -> Metric:
 
 
 def _export(exporter: "Exporter") -> Iterator[Metric]:
-    text = "How often metrics were lost on their way to the disk, or could not be filed."
+    text = "How often metrics were lost on their way to the disk, could not be filed, or not be deleted when old."
     yield CounterMetricFamily("sluice_export_failures", text, exporter.failures)
     text = "Unix time of the last complete export of metrics."
     yield GaugeMetricFamily("sluice_export_success_timestamp_seconds", text, exporter.exported_us / SECOND)

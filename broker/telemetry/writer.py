@@ -68,7 +68,7 @@ class Writer:
         Makes the files of quarters that are over. One call at a time. Does not raise OSError.
         """
         try:
-            await self._run(partial(self._add, rows), f"the export of {len(rows)} rows")
+            await self.run(partial(self._add, rows), f"to write the export of {len(rows)} rows")
         except OSError as error:
             self._lost(len(rows), error)
             return
@@ -94,7 +94,7 @@ class Writer:
     async def _make_files(self, now: int | None) -> None:
         """Make the files of every quarter except that of `now`. What fails stays on the disk, and is tried again."""
         try:
-            troubles = await self._run(partial(self._file_due, now), "a metrics file")
+            troubles = await self.run(partial(self._file_due, now), "to make a metrics file")
         except OSError as error:
             troubles = _Troubles([error])
         self.not_filed += bool(troubles.errors) + len(troubles.damaged)
@@ -143,11 +143,12 @@ class Writer:
         error = next(iter(exports.values()))
         troubles.damaged.append(_Damaged(aside, len(exports), _first_line(error)))
 
-    async def _run(self, function: Callable[[], T], name: str) -> T:
+    async def run(self, function: Callable[[], T], name: str) -> T:
+        """Run it in the writer's thread. `name`, such as "to make a file", is for the log if it takes long."""
         running = in_own_thread(function, "metrics")
         finished, _ = await asyncio.wait((running,), timeout=SLOW)
         if not finished:
-            self._log.error("metrics_slow", detail=f"{name} is still being written after {SLOW:g} s")
+            self._log.error("metrics_slow", detail=f"{name} takes longer than {SLOW:g} s")
         return await running
 
     def _lost(self, rows: int, error: OSError) -> None:

@@ -161,7 +161,7 @@ def test_every_mistake_at_once(path: Path) -> None:
         "sluice.yaml:21: session.max_mqeue_len: unknown key; did you mean 'max_mqueue_len'?",
         "sluice.yaml:22: session.mqueue_store_qos0: found 'perhaps': write true or false",
         "sluice.yaml:23: max_awaiting_rel: unknown key; did you mean session.max_awaiting_rel?",
-        "sluice.yaml:24: metrics: found 5: write keys under it (directory, interval, heartbeat)",
+        "sluice.yaml:24: metrics: found 5: write keys under it (directory, interval, heartbeat, keep)",
         "sluice.yaml:25: log.fromat: unknown key; did you mean 'format'?",
         "sluice.yaml:25: log.level: found 'loud': write debug, info, warning or error",
         "sluice.yaml:26: mqtt5: unknown key; did you mean 'mqtt'?",

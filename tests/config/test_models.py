@@ -89,7 +89,7 @@ def test_defaults() -> None:
         ("127.0.0.1", 1883, None)
     ]
     assert config.allow_anonymous is None
-    assert config.metrics == Metrics(directory=None, interval=10.0, heartbeat=300.0)
+    assert config.metrics == Metrics(directory=None, interval=10.0, heartbeat=300.0, keep=30 * 86_400.0)
     assert config.mqtt.max_packet_size == 1024 * 1024
     assert config.mqtt.max_connections == 0
     assert config.mqtt.max_session_expiry_interval == math.inf
@@ -298,6 +298,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Metrics, "directory", ["", 5, [], "a\0b", "\ud800"]),
     (Metrics, "interval", [0, 0.09, "infinity", math.inf, None]),
     (Metrics, "heartbeat", [0, -1, "x", None]),
+    (Metrics, "keep", [0, -1, "23h", "x", None]),
 ]
 
 

@@ -41,6 +41,7 @@ def test_it_is_the_first_line(start: Start, tmp_path: Path) -> None:
         "config": str(tmp_path / "sluice.yaml"),
         "journal": str(journal),
         "metrics": str(metrics),
+        "metrics_kept": "30d",
         "users": "anonymous",
         "rules": None,
     }
