@@ -201,3 +201,14 @@ def test_what_returns_to_a_group(first: int) -> None:
     assert group.waiting() == ["2"]
     assert extra.outbound.mqueue is None
     assert group.queue.counters.column("superseded_qos1") == 1
+
+
+def test_what_returns_at_the_same_moment() -> None:
+    """FC-37, FC-13: of two messages that came in one chunk the second stays, when a member gives the first one back."""
+    group = Group(1, Limits(max_inflight=1, conflation=ALL))
+    group.deliver("1", qos=1)
+    group.deliver("2", qos=1)
+    group.join(Peer(online=False))
+    group.end(group.peers[0])
+
+    assert group.waiting() == ["2"]
