@@ -10,6 +10,7 @@ from session.flows import PUBLISHER, flow_of
 from session.limits import BLOCK, REJECT, Limits
 from tests.support.session.messages import SECOND, message
 from tests.support.session.peer import Peer
+from tests.support.session.sharing import Group
 
 
 def full_peer(policy: str = BLOCK, **limits: int) -> Peer:
@@ -121,6 +122,44 @@ def test_what_expires_makes_room() -> None:
     assert lacks_room(peer)
     peer.now += 2 * SECOND
     assert not lacks_room(peer)
+
+
+def test_what_expires_begins_the_timeout_anew() -> None:
+    """FC-5, FC-34: once a PUBLISH has found room that an expired one left, publishers have the whole timeout again."""
+    peer = Peer(Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=BLOCK, overflow_timeout=3 * SECOND))
+    peer.deliver("sent", qos=1)
+    peer.deliver("short", qos=1, expiry=2)
+    peer.deliver("long", qos=1)
+    assert lacks_room(peer)
+    peer.now += 2 * SECOND
+    assert not lacks_room(peer)
+    peer.deliver("new", qos=1)
+    assert lacks_room(peer)
+    peer.now += 3 * SECOND - 1
+    assert lacks_room(peer)
+    peer.now += 1
+    assert not lacks_room(peer)
+
+
+def test_what_expires_in_a_group_begins_the_timeout_anew() -> None:
+    """FC-34: who publishes to a group has the whole timeout again too, once a PUBLISH has found room in its queue."""
+    group = Group(1, Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=BLOCK, overflow_timeout=3 * SECOND))
+    peer = group.peers[0]
+
+    def lacks() -> bool:
+        return group.queue.lacking(message("new", 1, now=peer.now), True, peer.now) is not None
+
+    for expiry in (0, 2, 0):
+        group.queue.deliver(message("old", 1, expiry=expiry, now=peer.now), None, peer.now)
+    assert lacks()
+    peer.now += 2 * SECOND
+    assert not lacks()
+    group.deliver("new")
+    assert lacks()
+    peer.now += 3 * SECOND - 1
+    assert lacks()
+    peer.now += 1
+    assert not lacks()
 
 
 def test_too_large_to_wait() -> None:

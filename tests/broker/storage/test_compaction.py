@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 
-from broker.storage import compaction
+from broker.storage import compaction, spares
 from broker.storage.compaction import Compaction
 from broker.storage.errors import StorageError
 from broker.storage.saved import Saved, SavedSession
 from broker.storage.storage import Storage
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubrec
+from protocol.connect import Connect
 from protocol.disconnect import Disconnect
 from protocol.publish import Publish
 from protocol.reason_codes import QUOTA_EXCEEDED
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsubscribe import Unsubscribe
-from tests.support.broker.stored import broker_on, connected, content_of, on_disk, say, waiting
+from tests.support.broker.stored import KEPT, broker_on, connected, content_of, on_disk, say, waiting
 
 
 def what_is_in(storage: Storage) -> dict[str, Any]:
@@ -184,6 +185,30 @@ def test_a_disk_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         publisher.send(Publish(b"t", b"", 1, packet_id=2))
         on_disk(local, storage)
         assert publisher.received() == []
+
+
+def test_a_commit_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-29: what could not be written again stays where it was, so the next start has it."""
+    monkeypatch.setattr(spares, "SEGMENT", 8192)
+    topics = [b"t/%d" % number for number in range(20)]
+    with broker_on(tmp_path) as (local, storage):
+        connected(local, storage, "away", "t/+").drop()
+        publisher = connected(local, storage, "publisher")
+        say(local, storage, publisher, *[Publish(topic, bytes(1000), 1, packet_id=1) for topic in topics])
+        with monkeypatch.context() as patch:
+            write = os.pwritev
+
+            def fails_once(*_: Any) -> int:
+                patch.setattr(os, "pwritev", write)
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+            patch.setattr(os, "pwritev", fails_once)
+            local.complete(Compaction(storage).remove_oldest())
+        assert isinstance(storage.journal.commits.failed, StorageError)
+    with broker_on(tmp_path) as (local, storage):
+        client = local.client()
+        came = say(local, storage, client, Connect("away", False, 0, properties=KEPT, version=5))
+        assert [each.topic for each in came if isinstance(each, Publish)] == topics
 
 
 def test_much_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,29 @@ def test_the_journal_keeps_what_is_still_to_be_read(tmp_path: Path, monkeypatch:
         assert not any(frame.unread for frame in storage.journal.frames.values())
 
 
+def test_what_is_dropped_while_its_frame_is_compacted(tmp_path: Path) -> None:
+    """FC-35: what is dropped while its frame is compacted is told with its topic: the frame stays."""
+    with broker_on(tmp_path, 1, **EACH, session={"max_mqueue_len": 0}) as (local, storage):
+        reader = Reader(local)
+        connected(local, storage, "loser", "t/+").drop()
+        topics = [f"t/{number}" for number in range(MANY)]
+        publish(local, *[Publish(topic.encode(), BIG, 1) for topic in topics])
+        on_disk(local, storage)
+        goes_on, may_read = Event(), Event()
+        waits = [storage._disk.ask(goes_on.wait), _hold(storage, may_read)]  # so that the drop is in between
+        held = [local.loop.create_task(each) for each in waits]
+        compacting = local.loop.create_task(Compaction(storage).remove_oldest())
+        local.run(lambda: None)
+        anew(local, "loser")
+        goes_on.set()
+        local.loop.run_until_complete(compacting)
+        may_read.set()
+        for each in held:
+            local.loop.run_until_complete(each)
+        settle(local, storage)
+        assert sorted(told["topic"] for told in reader.told()) == sorted(topics)
+
+
 def test_events_are_known_as_such_after_a_restart(tmp_path: Path) -> None:
     """FC-35: what was an event is none of which there are events, also when it has been on disk only."""
     with broker_on(tmp_path, **EACH, **SHORT) as (local, storage):
@@ -111,6 +134,19 @@ def test_events_are_known_as_such_after_a_restart(tmp_path: Path) -> None:
         client.send(Connect("reader", False, 0, properties=KEPT, version=5))
         settle(local, storage)
         assert [json.loads(each.payload)["client_id"] for each in published(client.received())] == ["loser"]
+
+
+def test_events_have_qos_0_where_there_is_no_room(tmp_path: Path) -> None:
+    """FC-35, FC-29: an event has the QoS of what was dropped, but QoS 0 while the journal has no room."""
+    with broker_on(tmp_path, max_bytes=10_000, **EACH) as (local, storage):
+        reader = Reader(local)
+        for size, qos in ((100, 1), (10_000, 0)):
+            connected(local, storage, "loser", "t").drop()
+            publish(local, Publish(b"t", bytes(size), 1))
+            on_disk(local, storage)
+            anew(local, "loser")
+            (event,) = reader.events()
+            assert (said(event)["sluice-size"], event.qos) == (str(size), qos)
 
 
 @pytest.mark.parametrize(("memory", "how"), [(0, "overflow"), (1, "overflow"), (0, "end")])
@@ -153,7 +189,8 @@ def test_a_crash_loses_no_event(tmp_path: Path, memory: int, how: str) -> None:
 def test_what_has_ended_is_told_once_after_a_crash(tmp_path: Path, topic_filter: str) -> None:
     """FC-35: what a session or group had on disk only when it ended is told after a crash, and never again.
 
-    Another session with its id, or another group with its name, is not touched.
+    Then the journal does not have it any more. Another session with its id, or another group with its name, is not
+    touched.
     """
     directory, image = tmp_path / "journal", tmp_path / "image"
     kept: dict[str, Any] = {**EACH, "session": {"max_mqueue_len": 0}}
@@ -181,6 +218,9 @@ def test_what_has_ended_is_told_once_after_a_crash(tmp_path: Path, topic_filter:
             assert {json.loads(each.payload)["reason"] for each in told} <= {"session_ended"}
             assert not any(frame.unread for frame in storage.journal.frames.values())
             assert local.broker.clients.by_id["loser"].kept is not None
+            on_disk(local, storage)
+            kept_now = sorted(each.client_id or each.group for each in storage.read().sessions.values())
+            assert kept_now == sorted({"reader", "loser", topic_filter} - {"t/+"})
     with broker_on(image, 1, **kept) as (local, storage):
         assert [each.topic for each in _came(local, storage, "loser")] == [b"t/new"]
 

@@ -1,5 +1,6 @@
 """FC-35: what an event says, and who can read it."""
 
+import json
 from typing import Any
 
 from broker.runtime.clock import monotonic_us
@@ -10,17 +11,20 @@ from tests.support.broker.local import LocalBroker
 
 
 def test_a_reader_of_3_1_1() -> None:
-    """FC-35: MQTT 3.1.1 has no properties, so the payload says it all; the client's name is one level."""
+    """FC-35: MQTT 3.1.1 has no properties, so the payload says it all, in UTF-8; the client's name is one level."""
     with LocalBroker(**EACH, **SHORT) as local:
         reader = Reader(local, "$SYS/broker/dropped/a%2Fb%23%2B%25", version=4)
-        join(local, "a/b#+%", "t").drop()
-        publish(local, Publish(b"t", MESSAGE, 2, True), Publish(b"t", b"stays", 1))
-        (told,) = reader.told()
+        join(local, "a/b#+%", "zürich").drop()
+        topic = "zürich".encode()
+        publish(local, Publish(topic, MESSAGE, 2, True), Publish(topic, b"stays", 1))
+        (event,) = reader.events()
+        assert topic in event.payload
+        told = json.loads(event.payload)
         del told["received"]
         assert told == {
             "reason": "queue_full",
             "client_id": "a/b#+%",
-            "topic": "t",
+            "topic": "zürich",
             "qos": 2,
             "retain": False,
             "size": len(MESSAGE),
