@@ -4,6 +4,7 @@ A Parquet file ends with its footer, so a truncated file is detected without rea
 """
 
 import io
+import time
 from dataclasses import replace
 from typing import BinaryIO, Final
 
@@ -11,10 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.compaction.thrift import Chunk, row_groups
-from spark_jobs.compaction.values import brokers_of, extents, impossible
+from spark_jobs.compaction.values import FIRST_US, brokers_of, extents, impossible, moment
 from spark_jobs.formats import name as shown
 from spark_jobs.metrics import HISTOGRAM_TYPE, SCHEMA
 from spark_jobs.storage import Entry, Storage, StorageError
+from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.taken import NEWER, READ, FileRecord
 
 TRUNCATED: Final = "truncated"
@@ -25,6 +27,8 @@ IMPOSSIBLE: Final = "impossible"
 
 DAMAGED: Final = "is damaged"  # prefix of the reason for a file with a valid footer
 
+AHEAD_US: Final = 24 * HOUR_US
+"""How much later than its file a row may be."""
 _TAIL: Final = 8  # bytes after the footer: its length, and PAR1
 _CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "LZ4_RAW", "ZSTD"})
 
@@ -65,7 +69,7 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
             if foreign := _foreign_codec(groups):
                 return judged(UNREADABLE, foreign)
             found = extents(file, groups)
-            wrong = impossible(found)
+            wrong = impossible(found) or _from_the_future(found["interval_end"].high, entry.modified_us)
             brokers = () if wrong else brokers_of(file, groups)
     except pa.ArrowInvalid as error:
         return judged(*_broken(storage, entry, error))
@@ -76,6 +80,20 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
     ends = found["interval_end"]
     good = judged(status, why)
     return replace(good, rows=metadata.num_rows, first_us=ends.low, last_us=ends.high, brokers=brokers)
+
+
+def _from_the_future(last_us: int | None, modified_us: int) -> str:
+    """What is wrong about rows that are later than their file; empty if nothing is.
+
+    They would be in the store, and in the range of each report without `--to`, until their time comes. A clock that is
+    less than AHEAD_US fast is a finding.
+    """
+    now_us = int(time.time() * 1_000_000)
+    written_us = min(modified_us, now_us) if modified_us >= FIRST_US else now_us  # a copy may have lost its time
+    if last_us is None or last_us <= written_us + AHEAD_US:
+        return ""
+    written = f"but the file was written by {moment(written_us)}"
+    return f"impossible values: interval_end is {moment(last_us)}, {written} (is the broker's clock set?)"
 
 
 def _reason(error: Exception) -> str:

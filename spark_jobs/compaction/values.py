@@ -35,14 +35,20 @@ _SECOND_US: Final = 1_000_000
 _HOUR_US: Final = 3600 * _SECOND_US
 
 
+def _start_of(year: int) -> int:
+    return (datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+FIRST_US: Final = _start_of(FIRST_YEAR)
+
+
 def _range(field: Field) -> tuple[int, int] | None:
     """The lowest and highest allowed value of a column; None if it is not a number or time."""
     match field.type:
         case "string" | "bool":
             return None
         case "timestamp":
-            first, end = (datetime(year, 1, 1, tzinfo=UTC) - _EPOCH for year in (FIRST_YEAR, END_YEAR))
-            return first // timedelta(microseconds=1), end // timedelta(microseconds=1) - 1
+            return FIRST_US, _start_of(END_YEAR) - 1
         case "int32":
             return 0, MOST_VERSION
         case "histogram":
@@ -126,7 +132,7 @@ def _fault(field: Field, extent: Extent) -> str:
         if value is not None and not first <= value <= last:
             if field.type == "timestamp":
                 expected = f"expected a time from {FIRST_YEAR} to {END_YEAR - 1}"
-                return f"{field.name} is {_moment(value)}; {expected} (is the broker's clock set?)"
+                return f"{field.name} is {moment(value)}; {expected} (is the broker's clock set?)"
             what = f"an entry of {field.name}" if field.type == HISTOGRAM_TYPE else field.name
             return f"{what} is {value:,}; expected {first} to {last:,}"
     return ""
@@ -138,10 +144,10 @@ def _too_long(start: Extent, end: Extent) -> str:
         return ""
     if end.high - end.low > LONGEST_HOURS * _HOUR_US:
         expected = f"expected at most {LONGEST_HOURS} hours in one file"
-        return f"impossible values: interval_end is {_moment(end.low)} to {_moment(end.high)}; {expected}"
+        return f"impossible values: interval_end is {moment(end.low)} to {moment(end.high)}; {expected}"
     if end.high - start.low > MOST_US:
         expected = f"expected an interval of up to {MOST_US // (24 * _HOUR_US):,} days"
-        return f"impossible values: interval_start is {_moment(start.low)}, the end {_moment(end.high)}; {expected}"
+        return f"impossible values: interval_start is {moment(start.low)}, the end {moment(end.high)}; {expected}"
     return ""
 
 
@@ -166,7 +172,8 @@ def _read(file: pq.ParquetFile, group: int, field: Field) -> Extent:
     return Extent(nulls, ends["min"], ends["max"])
 
 
-def _moment(us: int) -> str:
+def moment(us: int) -> str:
+    """A time in microseconds since 1970 as text, also one that Python has no time for."""
     try:
         return (_EPOCH + timedelta(microseconds=us)).isoformat()
     except OverflowError:

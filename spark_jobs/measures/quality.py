@@ -29,7 +29,7 @@ _FILES: Final = {
     "empty": "Files of 0 bytes; skipped.",
     "foreign": "Files with another schema; skipped.",
     "misplaced": "Files in the wrong folder; skipped.",
-    "impossible": "Files with impossible values (nulls, times of another century, numbers far too large); skipped.",
+    "impossible": "Files with impossible values (nulls, times later than the file or long ago, huge numbers); skipped.",
 }
 _SESSIONS: Final = {
     "overlong": "Sessions whose intervals overlap in some hour: duplicates, or a clock that jumped.",

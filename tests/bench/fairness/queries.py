@@ -44,7 +44,8 @@ LIVED: Final = f"CASE WHEN ended AND connected_us > 0 THEN least(connected_us, {
 
 def _books_off() -> str:
     return " OR ".join(
-        f"waiting_start_qos{qos} + offered_qos{qos} <> sent_qos{qos} + dropped_qos{qos} + waiting_qos{qos}"
+        f"waiting_start_qos{qos} + offered_qos{qos} <> "
+        f"sent_qos{qos} + dropped_qos{qos} + superseded_qos{qos} + waiting_qos{qos}"
         for qos in QOS
     )
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.compaction.footers import FOREIGN, TRUNCATED, UNREADABLE, damage_of, inspect
+from spark_jobs.compaction.footers import FOREIGN, IMPOSSIBLE, TRUNCATED, UNREADABLE, damage_of, inspect
 from spark_jobs.compaction.thrift import Chunk, DamagedError, row_groups
 from spark_jobs.storage import Entry, open_storage
 from spark_jobs.store.taken import NEWER, READ, FileRecord
@@ -177,3 +177,22 @@ def test_a_list_cannot_be_longer_than_its_footer() -> None:
     huge = b"\x49\xf7" + b"\xff" * 8 + b"\x7f\x00"  # field 4: a list of so many doubles
     with pytest.raises(DamagedError, match="a list of"):
         row_groups(huge)
+
+
+@pytest.mark.parametrize("hours", [0, 23, 25, 24 * 365 * 60])
+def test_rows_that_are_later_than_their_file(tmp_path: Path, hours: int) -> None:
+    """A clock that is wrong by a day or more makes impossible rows; a copy that lost its time is read."""
+    path = write_file(tmp_path / "x.parquet", [row(end=3600)])
+    os.utime(path, (0, at(3600 - 3600 * hours).timestamp()))
+    file = judged(path)
+    assert file.status == (IMPOSSIBLE if hours == 25 else READ)
+    if hours == 25:
+        assert "interval_end is 2026-11-21T13:00:00+00:00, but the file was written by 2026-11-20T12:00:00" in file.why
+
+
+def test_rows_of_the_future(tmp_path: Path) -> None:
+    """A file that says that it was written in 2098 too is refused: nobody has seen that year."""
+    path = write_file(tmp_path / "x.parquet", [row(end=72 * 365 * 86_400)])
+    os.utime(path, (0, at(72 * 365 * 86_400).timestamp()))
+    file = judged(path)
+    assert (file.status, "but the file was written by 20" in file.why) == (IMPOSSIBLE, True)
