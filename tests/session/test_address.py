@@ -11,11 +11,12 @@ from protocol import packet_types
 from protocol.errors import ProtocolError
 from protocol.publish import Publish
 from protocol.publish_encoder import encode_identifiers
-from session.address import Address, AddressRule, Watcher
+from session.address import Address, AddressRule
 from session.cost import cost
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
 from session.priorities import Priorities
 from tests.conftest import EXAMPLES
+from tests.support.session.host import Noting
 from tests.support.session.messages import message
 from tests.support.session.peer import Peer
 
@@ -43,17 +44,6 @@ DELIVERIES = st.lists(
 )
 CODES = st.sampled_from([0, 0x80])
 ACKNOWLEDGEMENTS = st.sampled_from([packet_types.PUBACK, packet_types.PUBREC, packet_types.PUBCOMP])
-
-
-class Noting(Watcher):
-    """Counts how often there was room."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def on_room(self) -> None:
-        """There is."""
-        self.calls += 1
 
 
 def address_of(size: int = 0, limit: int = 100) -> Address:

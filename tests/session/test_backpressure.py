@@ -13,9 +13,9 @@ from tests.support.session.peer import Peer
 from tests.support.session.sharing import Group
 
 
-def full_peer(policy: str = BLOCK, **limits: int) -> Peer:
+def full_peer(policy: str = BLOCK, **limits: Any) -> Peer:
     """A peer with a window of one and a queue of two, both full."""
-    peer = Peer(Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=policy, **limits))  # type: ignore[arg-type]
+    peer = Peer(Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=policy, **limits))
     peer.deliver("sent", "a", "b", qos=1)
     return peer
 
@@ -142,7 +142,7 @@ def test_what_expires_begins_the_timeout_anew() -> None:
 
 
 def test_what_expires_in_a_group_begins_the_timeout_anew() -> None:
-    """FC-34: who publishes to a group has the whole timeout again too, once a PUBLISH has found room in its queue."""
+    """FC-34: once a PUBLISH has found room in a group's queue, publishers have the whole timeout again."""
     group = Group(1, Limits(max_inflight=1, max_mqueue_len=2, mqueue_overflow=BLOCK, overflow_timeout=3 * SECOND))
     peer = group.peers[0]
 

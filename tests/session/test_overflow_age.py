@@ -2,12 +2,12 @@
 
 import pytest
 
-from session.address import Watcher
 from session.flows import PUBLISHER
 from session.limits import BLOCK, Limits
 from session.new_mqueue import new_mqueue
 from session.overflow import looks_every
 from session.priorities import Priorities
+from tests.support.session.host import Noting
 from tests.support.session.messages import SECOND, message, text_of
 from tests.support.session.sharing import Group
 
@@ -37,27 +37,16 @@ def test_how_often_it_is_looked_for(age: int, period: int) -> None:
     assert looks_every(age * SECOND) == period * SECOND
 
 
-class Waiting(Watcher):
-    """A topic whose PUBLISHes wait for room."""
-
-    def __init__(self) -> None:
-        self.called = 0
-
-    def on_room(self) -> None:
-        """It is its turn."""
-        self.called += 1
-
-
 def test_publishers_get_the_room_of_what_is_too_old_for_a_group() -> None:
     """FC-36, FC-34: PUBLISHes that wait for a group go on when a delivery has become too old, and not before."""
     limits = Limits(max_inflight=1, max_mqueue_len=1, mqueue_overflow=BLOCK, max_mqueue_age=5 * SECOND)
     group = Group(1, limits)
     group.deliver("sent", "old")
-    waiting = Waiting()
+    waiting = Noting()
     group.queue.backpressure.wait(waiting)
     called = []
     for seconds in (4, 6):
         group.queue.drop_aged(group.peers[0].now + seconds * SECOND)
-        called.append(waiting.called)
+        called.append(waiting.calls)
 
     assert called == [0, 1]

@@ -191,7 +191,7 @@ def test_rows_that_are_later_than_their_file(tmp_path: Path, hours: int) -> None
 
 
 def test_rows_of_the_future(tmp_path: Path) -> None:
-    """A file that says that it was written in 2098 too is refused: nobody has seen that year."""
+    """A file of 2098 is refused, also if its modification time is of that year."""
     path = write_file(tmp_path / "x.parquet", [row(end=72 * 365 * 86_400)])
     os.utime(path, (0, at(72 * 365 * 86_400).timestamp()))
     file = judged(path)

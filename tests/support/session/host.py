@@ -1,8 +1,20 @@
-"""A host that records what the session asks for."""
+"""A host and a watcher that record what is asked of them."""
 
 from collections.abc import Callable
 
+from session.address import Watcher
 from session.host import Host
+
+
+class Noting(Watcher):
+    """Counts how often there was room."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def on_room(self) -> None:
+        """There is."""
+        self.calls += 1
 
 
 class NotingHost(Host):
