@@ -27,8 +27,7 @@ SMALL = 4 * 1024 * 1024
 enough."""
 BATCH = 1024 * 1024
 """Bytes of frames that are removed at once."""
-
-MANY: Final = 10_000
+MANY = 10_000
 """Frames above which the oldest are joined, dead or not: each of them costs memory."""
 
 WORTH: Final = 8

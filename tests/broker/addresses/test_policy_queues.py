@@ -223,6 +223,16 @@ def test_a_client_is_not_locked_up_by_its_own_queue() -> None:
         assert got == [packet_id for packet_id, reason_code in sorted(confirmed) if reason_code == 0]
 
 
+def test_a_client_is_read_although_its_window_is_used_up() -> None:
+    """FC-34: a client whose first PUBLISH waits for its own queue is read at once, whatever its producer window is."""
+    with broker("block", producer_window_size=1) as local:
+        client = local.client(5)
+        client.connect("both")
+        client.subscribe(TOPIC, 1)
+        publish(client, [*HELD, 6])
+        assert client.transport.reading
+
+
 def test_room_in_bytes() -> None:
     """FC-34: a queue that is limited in bytes tells too, and a large message keeps its turn."""
     with broker("block", max_mqueue_len="infinity", max_mqueue_bytes=300) as local:

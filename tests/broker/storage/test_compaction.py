@@ -127,6 +127,21 @@ def test_what_nobody_needs_is_gone(tmp_path: Path) -> None:
         assert [each.deliveries.length for each in saved.sessions.values() if each.client_id == "away"] == [1]
 
 
+def test_very_many_frames_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-27: a journal of very many frames is compacted although all that waits in it is live, and none of it goes."""
+    monkeypatch.setattr(compaction, "MANY", 20)
+    with broker_on(tmp_path) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publisher = connected(local, storage, "publisher")
+        say(local, storage, publisher, *[Publish(b"t", b"", 1, packet_id=number) for number in range(1, 31)])
+        compacting = Compaction(storage)
+        assert len(storage.journal.frames) > compaction.MANY
+        while compacting.needed():
+            local.complete(compacting.remove_oldest())
+        assert len(storage.journal.frames) <= compaction.MANY
+        assert [each.deliveries.length for each in storage.read().sessions.values() if each.client_id == "away"] == [30]
+
+
 def test_no_more_than_max_bytes(tmp_path: Path) -> None:
     """FC-29: above `max_bytes` messages are refused, and accepted again when the queues have been read."""
     body = bytes(10_000)

@@ -192,6 +192,21 @@ def test_overflow_in_memory(tmp_path: Path) -> None:
         assert take(local, storage, back, lambda came: len(came) == len(wanted)) == wanted
 
 
+def test_qos0_supersedes_what_is_on_disk(tmp_path: Path) -> None:
+    """FC-37, FC-30: what is on disk only is not sent after QoS 0 of its topic has superseded it."""
+    limits = {"max_mqueue_len": 0, "mqueue_store_qos0": True, "conflate": ["state"]}
+    with broker_on(tmp_path, FULL, session=limits) as (local, storage):
+        connected(local, storage, "away", "#").drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(MANY))
+        for number, qos in ((MANY, 1), (MANY + 1, 0)):
+            publisher.send(Publish(b"state", b"%06d" % number, qos, packet_id=qos))
+            on_disk(local, storage)
+        back = come_back(local, "away")
+        wanted = [*range(MANY), MANY + 1]
+        assert take(local, storage, back, lambda came: len(came) == len(wanted)) == wanted
+
+
 def test_a_session_that_is_to_end_with_its_connection(tmp_path: Path) -> None:
     """A client that comes back with a Session Expiry Interval of 0 gets what waited, and nothing stays."""
     many = 3 * READ_DELIVERIES

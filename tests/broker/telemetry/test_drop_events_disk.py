@@ -14,6 +14,7 @@ from broker.runtime.clock import monotonic_us
 from broker.storage import compaction as compaction_of
 from broker.storage.compaction import Compaction
 from broker.storage.storage import Storage
+from broker.telemetry import drop_events
 from protocol.acknowledgements import Puback
 from protocol.connect import Connect
 from protocol.publish import Publish
@@ -95,6 +96,27 @@ def test_the_journal_keeps_what_is_still_to_be_read(tmp_path: Path, monkeypatch:
             local.complete(compaction.remove_oldest())
         assert not pinned & set(storage.journal.frames)
         assert not any(frame.unread for frame in storage.journal.frames.values())
+
+
+def test_what_has_been_told_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-35: a drop on disk that is put off is told with its topic, once the one that was put off before is told."""
+    monkeypatch.setattr(drop_events, "MOST_PINNED", 1)
+    names = ("one", "two")
+    with broker_on(tmp_path, 1, **LIMITED) as (local, storage):
+        for name in names:
+            connected(local, storage, name, "t").drop()
+        publish(local, *[Publish(b"t", BIG, 1) for _ in range(MANY)])
+        on_disk(local, storage)
+    with broker_on(tmp_path, 1, **LIMITED) as (local, storage):  # all is on disk only, also the head of each queue
+        reader = Reader(local)
+        told: list[dict[str, Any]] = []
+        for name in names:
+            anew(local, name)
+            pass_time(local)
+            settle(local, storage)
+            told += reader.told()
+        assert accounted(told) == dict.fromkeys(names, MANY)
+        assert all("topic" in each for each in told)
 
 
 def test_what_is_dropped_while_its_frame_is_compacted(tmp_path: Path) -> None:
@@ -223,6 +245,29 @@ def test_what_has_ended_is_told_once_after_a_crash(tmp_path: Path, topic_filter:
             assert kept_now == sorted({"reader", "loser", topic_filter} - {"t/+"})
     with broker_on(image, 1, **kept) as (local, storage):
         assert [each.topic for each in _came(local, storage, "loser")] == [b"t/new"]
+
+
+def test_what_has_ended_outlives_compaction(tmp_path: Path) -> None:
+    """FC-35: an ended session stays in the journal until its drop is told, also if compaction has moved its state."""
+    names = ("one", "two")
+    sections: dict[str, Any] = {"drop_events": {"max_rate": 1}}
+    with broker_on(tmp_path, 1, **sections) as (local, storage):
+        connected(local, storage, "reader", TOPICS).drop()
+        for name in names:
+            connected(local, storage, name, "t").drop()
+        publish(local, *[Publish(b"t", BIG, 1) for _ in range(MANY)])
+        on_disk(local, storage)
+    with broker_on(tmp_path, 1, **sections) as (local, storage):
+        for name in names:
+            anew(local, name)  # one drop is told at once; the next one, and one of the other session, are put off
+        settle(local, storage)
+    with broker_on(tmp_path, 1, **sections) as (local, storage):
+        local.complete(Compaction(storage).remove_oldest())
+        assert 1 not in storage.journal.frames
+        settle(local, storage)
+    with broker_on(tmp_path, 1, **sections) as (local, storage):
+        told = [json.loads(each.payload)["client_id"] for each in _came(local, storage, "reader")]
+        assert told == ["one", "one", "two"]
 
 
 async def _hold(storage: Storage, goes_on: Event) -> None:
