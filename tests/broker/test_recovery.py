@@ -112,6 +112,21 @@ def test_an_overdue_id_is_routed_once(tmp_path: Path) -> None:
         assert came == [b"once", b"another"]
 
 
+def test_an_overdue_id_that_is_reused(tmp_path: Path) -> None:
+    """FC-22a: an id used again without DUP, though refused, is after a restart that of the next PUBLISH (FC-27)."""
+    rules = {"rules": [{"permit": "deny", "topics": ["denied"]}]}
+    with broker_on(tmp_path, authorization=rules) as (local, storage):
+        publisher = stored_client(local, storage, "publisher")
+        say(local, storage, publisher, Publish(b"t", b"given up", 2, packet_id=7))
+        local.pass_time(301)
+        say(local, storage, publisher, Publish(b"denied", b"", 2, packet_id=7))
+    with broker_on(tmp_path) as (local, storage):
+        subscriber = stored_client(local, storage, "subscriber", "t")
+        publisher = stored_client(local, storage, "publisher")
+        say(local, storage, publisher, Publish(b"t", b"next", 2, packet_id=7))
+        assert [each.payload for each in subscriber.received() if isinstance(each, Publish)] == [b"next"]
+
+
 def test_subscriptions(run: Restart) -> None:
     """Subscriptions are restored with options and identifiers; ended ones are not."""
     broker = run()

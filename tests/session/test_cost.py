@@ -31,7 +31,7 @@ PROPERTIES = st.fixed_dictionaries(
         (b"topic", bytes(16), None, 21),
         (b"t", b"", {props.MESSAGE_EXPIRY_INTERVAL: 5}, 1),
         (b"t", b"", {props.RESPONSE_TOPIC: "r" * 40, props.CORRELATION_DATA: bytes(30)}, 71),
-        (b"t", b"", {props.USER_PROPERTY: [("a", ""), ("b", "cd")]}, 1 + 2 * PAIR + 4),
+        (b"t", b"", {props.USER_PROPERTY: [("name", ""), ("b", "cd")]}, 1 + 2 * PAIR + 7),
     ],
 )
 def test_cost(topic: bytes, payload: bytes, properties: Properties | None, more: int) -> None:

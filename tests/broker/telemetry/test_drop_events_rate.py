@@ -80,6 +80,29 @@ def test_many_clients_are_summed_up_together(monkeypatch: pytest.MonkeyPatch) ->
         assert others["reason"] == "summed"
 
 
+def test_as_many_clients_as_may_have_their_own_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-35: what is put off is told by client for as many as the bound says, and for no more."""
+    monkeypatch.setattr(drop_events, "MOST_LOSERS", 2)
+    with LocalBroker(**LIMITED, **SHORT) as local:
+        reader = Reader(local)
+        lose(local, "first", 20)
+        for name in ("second", "third"):
+            lose(local, name, 1)
+        pass_time(local)
+        assert accounted(reader.told()) == {"first": 20, "second": 1, "": 1}
+
+
+def test_a_sum_of_several_clients_has_qos_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-35: an event that tells of no single delivery has QoS 1, whatever its reader has subscribed with."""
+    monkeypatch.setattr(drop_events, "MOST_LOSERS", 1)
+    with LocalBroker(**LIMITED, **SHORT) as local:
+        reader = Reader(local, "$SYS/broker/dropped/%", qos=2)
+        lose(local, "first", 20)
+        lose(local, "second", 1)
+        pass_time(local)
+        assert [event.qos for event in reader.events()] == [1]
+
+
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """FC-35: what does not fit into the memory for drops that wait is summed up, whatever the rate."""
     monkeypatch.setattr(drop_events, "MOST_WAITING", 10 * 1024)
