@@ -129,7 +129,7 @@ class FairMQueue(Lanes):
 
     def has_before(self, publish: Publish) -> bool:
         """FC-33: whether something of its flow waits."""
-        return self._older is not None or self.lane(publish).length > 0
+        return self._older is not None or self.lane(publish).has_before(publish)
 
     def seek(self, is_open: Callable[[Publish], bool]) -> bool:
         """FC-33: have the turn at a lane that is open; False if none is.

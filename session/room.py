@@ -37,9 +37,7 @@ def is_below_share(mqueue: MQueue, publish: Publish, limits: Limits) -> bool:
     return limits.fairness != FIFO and not mqueue.exceeds_share(publish, limits) and mqueue.fits(publish, limits, 2)
 
 
-def _places(
-    sender: Sender, mailbox: Mailbox, mqueue: MQueue, publish: Publish | None, times: i64, now: int
-) -> i64:
+def _places(sender: Sender, mailbox: Mailbox, mqueue: MQueue, publish: Publish | None, times: i64, now: int) -> i64:
     """How many deliveries have room if the mqueue has so many `times` its limits. None: a delivery of one byte.
 
     In the mailbox QoS 0 counts too: so the result is never too high.
@@ -74,7 +72,7 @@ def _mqueue_places(
             length -= 1
             waiting -= older.size
     places: i64 = limits.max_mqueue_len * times - length if limits.max_mqueue_len else PACKET_IDS
-    if limits.max_mqueue_bytes and places > 0:
+    if limits.max_mqueue_bytes:
         if coming:
             waiting += sum([each.size for each in mailbox.deliveries[-coming:]])
         places = min(places, (limits.max_mqueue_bytes * times - waiting) // size)
