@@ -15,7 +15,7 @@ from spark_jobs.compaction import plan
 from spark_jobs.compaction.aggregate import usual_interval
 from spark_jobs.compaction.apart import apart
 from spark_jobs.compaction.clocks import off_clocks
-from spark_jobs.compaction.damage import damaged_among
+from spark_jobs.compaction.damage import damaged_among, unread_by
 from spark_jobs.compaction.engine import Engine
 from spark_jobs.compaction.hour_builder import HourBuilder
 from spark_jobs.compaction.known import Known
@@ -52,6 +52,9 @@ from spark_jobs.store.taken import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.compaction.spark_engine import SparkEngine
     from spark_jobs.spark import SparkOf
 
 FULL: Final = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
@@ -169,6 +172,8 @@ class _Compaction:
             except Exception as error:  # whatever the values of a file cause
                 _require_space(self.store, error)
                 bad = damaged_among(self.metrics, found.good)
+                if not bad and (spark := self.spark_of(sum(file.rows or 0 for file in found.good))) is not None:
+                    bad = unread_by(spark, self.metrics, found.good)
                 if not bad:
                     raise
                 for file in bad:
@@ -238,7 +243,7 @@ class _Compaction:
         if options.rebuild and not options.accept_loss:
             require_all_files(hours, self.ledgers)
         spark = self.spark_of(sum(int(hour.rows) for hour in hours))
-        engine = Engine(spark, self.metrics, options.apart)
+        engine = self._engine(spark)
         if self.snapshot is None:
             slot_us = options.slot_us or options.default_slot_us or self._usual_slot(hours)
             self.snapshot = create(self.store, slot_us)
@@ -251,6 +256,13 @@ class _Compaction:
             self.snapshot = commit(self.snapshot, built.changes)
             self.ledgers |= built.ledgers
             self.made |= built.ledgers
+
+    def _engine(self, spark: "SparkSession | None") -> "Engine | SparkEngine":
+        if spark is None:
+            return Engine(self.metrics, self.options.apart)
+        from spark_jobs.compaction.spark_engine import SparkEngine
+
+        return SparkEngine(spark, self.metrics)
 
     def _usual_slot(self, hours: Iterable[Hour]) -> int:
         names = sorted({file.name for hour in hours for file in hour.files})

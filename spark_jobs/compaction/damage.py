@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spark_jobs.compaction.aggregate import Aggregation
 from spark_jobs.compaction.apart import apart
@@ -10,6 +10,9 @@ from spark_jobs.compaction.footers import damage_of, damaged, first_line
 from spark_jobs.storage import Storage
 from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.taken import FileRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _READERS: Final = 4  # threads
 
@@ -29,6 +32,27 @@ def damaged_among(storage: Storage, files: Sequence[FileRecord]) -> list[FileRec
             return [damaged(files[0], "the process that reads it ends")]
         half = len(files) // 2
         return damaged_among(storage, files[:half]) + damaged_among(storage, files[half:])
+
+
+def unread_by(spark: "SparkSession", storage: Storage, files: Sequence[FileRecord]) -> list[FileRecord]:
+    """The records of files of which Spark cannot read each row: it leaves these out, and the footer says how many."""
+    from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+    from spark_jobs.compaction.spark_engine import name_of
+    from spark_jobs.datasets import raw
+
+    if not files:
+        return []
+    partial = {"ignoreCorruptFiles": "true", "ignoreMissingFiles": "true"}
+    rows = raw.read(spark, [storage.spark_path(file.name) for file in files], partial)
+    everything = F.max(F.xxhash64(*[name for name in rows.columns if name != raw.FILE])).alias("all")
+    found = rows.groupBy(raw.FILE).agg(F.count(F.lit(1)).alias("rows"), everything).collect()
+    there = {name_of(row[raw.FILE]): row["rows"] for row in found}
+    return [
+        damaged(file, f"Spark can read {there.get(file.name, 0):,} of its {file.rows:,} rows")
+        for file in files
+        if there.get(file.name, 0) != file.rows
+    ]
 
 
 def _damaged(storage: Storage, files: Sequence[FileRecord]) -> list[FileRecord]:

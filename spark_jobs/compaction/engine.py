@@ -1,9 +1,9 @@
-"""Aggregates raw rows to files of the store: in a process of its own, or with Spark in any number of them."""
+"""Aggregates raw rows to files of the store in a process of its own: for few rows, see also `spark_engine`."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import pyarrow as pa
 from deltalake.transaction import AddAction
@@ -14,15 +14,12 @@ from spark_jobs.compaction.apart import apart
 from spark_jobs.compaction.hour_builder import Aggregated, FileHour, named
 from spark_jobs.compaction.packing import packed
 from spark_jobs.compaction.plan import Hour
-from spark_jobs.compaction.stages import PIECES, WRITTEN, Stages, opened, tasks_of
+from spark_jobs.compaction.stages import WRITTEN, Stages, opened, tasks_of
 from spark_jobs.formats import counted
 from spark_jobs.progress import Progress
 from spark_jobs.storage import Storage
 from spark_jobs.store.delta import HourFiles, Snapshot, added
 from spark_jobs.store.schema import DATASETS, SESSIONS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PART_ROWS: Final = 500_000
 """Raw rows of a part of an hour, approximately. It has at most as many sessions, of 2 kB each."""
@@ -33,12 +30,10 @@ class Engine:
     """Aggregates raw rows.
 
     Attributes:
-        spark: the session; None: rows are aggregated on this machine.
         metrics: the folder of the files.
-        apart: whether a process of its own does that then; else this one.
+        apart: whether a process of its own does that; else this one.
     """
 
-    spark: "SparkSession | None"
     metrics: Storage
     apart: bool = True
 
@@ -53,19 +48,9 @@ class Engine:
         stages = Stages(aggregation, snapshot.storage, shares)
         tasks = tasks_of([*packed(files.values()), *([None] if before is not None else [])])
         with progress.stage(f"{named(hours)}: compacting {counted(len(files), 'file')}") as stage:
-            made = _collected(self._run(stages, tasks))
+            made = _collected(apart(_run_here, stages, tasks) if self.apart else _run_here(stages, tasks))
             stage.note = f"{counted(sum(part.rows for part in made.parts), 'row')} of sessions"
         return made
-
-    def _run(self, stages: Stages, tasks: pa.Table) -> pa.Table:
-        """Both stages."""
-        if self.spark is None:
-            return apart(_run_here, stages, tasks) if self.apart else _run_here(stages, tasks)
-        first: Any = stages.aggregated
-        second: Any = stages.written
-        frame = self.spark.createDataFrame(tasks).repartitionById(tasks.num_rows, "task")
-        pieces = frame.mapInArrow(first, _ddl(PIECES)).repartitionById(stages.targets, "target")
-        return pieces.mapInArrow(second, _ddl(WRITTEN)).toArrow()
 
 
 def _run_here(stages: Stages, tasks: pa.Table) -> pa.Table:
@@ -95,13 +80,5 @@ def _collected(written: pa.Table) -> Aggregated:
                 for lost in opened(row["rows"]).to_pylist():
                     dropped[lost["file"], lost["hour_us"]] += lost["rows"]
             case dataset:
-                files[dataset].append(added(row["path"], row["size"], row["count"], row["hour_us"]))
+                files[dataset].append(added(row["path"], row["size"], row["hour_us"], {"numRecords": row["count"]}))
     return Aggregated(files, parts, dropped)
-
-
-_SQL: Final = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}
-
-
-def _ddl(schema: pa.Schema) -> str:
-    """A schema as Spark SQL."""
-    return ", ".join(f"`{field.name}` {_SQL[field.type]}" for field in schema)

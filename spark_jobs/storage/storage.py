@@ -46,8 +46,12 @@ class Storage(ABC):
     shown: str
 
     def uri_of(self, *names: str) -> str:
-        """The URI of a file or folder, for messages."""
+        """The URI of a file or folder, not encoded."""
         return "/".join([self.uri, *[name for name in names if name]])
+
+    def spark_path(self, name: str) -> str:
+        """The name of a file for Spark's readers, which take some characters for patterns."""
+        return re.sub(r"([\\\[\]{}*?])", r"\\\1", self.uri_of(name))
 
     @abstractmethod
     def files(self, name: str = "") -> Iterator[Entry]:

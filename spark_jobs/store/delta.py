@@ -16,7 +16,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -131,7 +131,7 @@ class Snapshot:
             asked.append(f"date <= '{hour_name(max(0, end_us - 1))[:10]}'")
         with _delta_errors(self.storage):
             uris = table.file_uris(file_pruning_predicate=" AND ".join(asked)) if asked else table.file_uris()
-        found = sorted((_stored(uri) for uri in uris), key=lambda file: (file.hour_us or 0, file.path))
+        found = sorted((stored_file(uri) for uri in uris), key=lambda file: (file.hour_us or 0, file.path))
         return [file for file in found if file.hour_us is None or _within(file.hour_us, start_us, end_us)]
 
     def arrow(self, name: str) -> pa.Table:
@@ -253,16 +253,16 @@ def new_folder() -> str:
     return uuid.uuid4().hex
 
 
-def added(path: str, size: int, rows: int, hour_us: int | None) -> AddAction:
-    """The entry for a new file."""
+def added(path: str, size: int, hour_us: int | None, statistics: Mapping[str, Any]) -> AddAction:
+    """The entry for a new file; the statistics are Delta's."""
     values = partition_of(hour_us) if hour_us is not None else {}
-    return AddAction(path, size, values, int(time.time() * 1000), True, json.dumps({"numRecords": rows}))
+    return AddAction(path, size, values, int(time.time() * 1000), True, json.dumps(statistics))
 
 
 def add_rows(storage: Storage, name: str, rows: pa.Table, hour_us: int | None = None) -> AddAction:
     """Write rows as one file of a table, of one hour if the table has hours."""
     path, size = write_rows(storage, name, rows, hour_us)
-    return added(path, size, rows.num_rows, hour_us)
+    return added(path, size, hour_us, {"numRecords": rows.num_rows})
 
 
 def write_rows(storage: Storage, name: str, rows: pa.Table, hour_us: int | None) -> tuple[str, int]:
@@ -332,7 +332,8 @@ def _uri(storage: Storage, name: str) -> str:
     return uri
 
 
-def _stored(uri: str) -> StoredFile:
+def stored_file(uri: str) -> StoredFile:
+    """The file of a table with this URI, or path below the table's folder."""
     match = _PATH.search(uri)
     if match is None:
         raise ReportError(f"{uri}: is not a file of a store")

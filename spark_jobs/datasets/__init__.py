@@ -1,0 +1,1 @@
+"""The hourly datasets as DataFrame -> DataFrame functions: raw rows in, one row per key out."""

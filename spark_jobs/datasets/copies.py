@@ -1,0 +1,18 @@
+"""Rows with the same key: the one of the first file is kept."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+from spark_jobs.datasets import raw
+
+
+def has_copies(rows: DataFrame) -> bool:
+    """Whether two raw rows of sessions have the same key, or hashes of keys are equal by chance."""
+    same = rows.groupBy(F.xxhash64(*raw.ROW_KEY)).agg(F.count(F.lit(1)).alias("rows")).where("rows > 1")
+    return not same.isEmpty()
+
+
+def without_copies(rows: DataFrame, key: tuple[str, ...] = raw.ROW_KEY) -> DataFrame:
+    """The rows without those whose key another row has, of the same or an earlier file by name."""
+    order = Window.partitionBy(*key).orderBy(raw.FILE)
+    return rows.withColumn("copy", F.row_number().over(order)).where("copy = 1").drop("copy")

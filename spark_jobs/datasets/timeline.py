@@ -1,0 +1,26 @@
+"""The dataset `timeline`: one row for each broker and slot."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # its usual name
+
+from spark_jobs.datasets import raw
+from spark_jobs.datasets.histograms import with_sums
+from spark_jobs.datasets.merged import by_key
+from spark_jobs.store.schema import DATASETS, TIMELINE, TIMELINE_HISTOGRAMS, keys
+
+
+def timeline(rows: DataFrame, slot_us: int, before: DataFrame | None = None) -> DataFrame:
+    """The dataset of raw rows.
+
+    Args:
+        rows: raw rows of broker and interval without copies.
+        slot_us: length of a slot.
+        before: rows of the dataset that they are added to.
+    """
+    names = [column.name for column in DATASETS[TIMELINE]]
+    slots = rows.withColumn("slot", raw.start_of("interval_end_us", slot_us))
+    parts = slots.select(*names)
+    if before is not None:
+        parts = parts.unionByName(before)
+    lists = {name: F.col(name) for name in TIMELINE_HISTOGRAMS}
+    return with_sums(by_key(TIMELINE, parts), keys(TIMELINE), [(parts, lists)]).select(*names)
