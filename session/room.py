@@ -72,7 +72,7 @@ def _mqueue_places(
             length -= 1
             waiting -= older.size
     places: i64 = limits.max_mqueue_len * times - length if limits.max_mqueue_len else PACKET_IDS
-    if limits.max_mqueue_bytes:
+    if limits.max_mqueue_bytes and places > 0:  # else the sizes need not be added up
         if coming:
             waiting += sum([each.size for each in mailbox.deliveries[-coming:]])
         places = min(places, (limits.max_mqueue_bytes * times - waiting) // size)
