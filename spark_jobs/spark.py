@@ -47,8 +47,8 @@ _SQL: Final = {
 }
 """Settings of every session, also of one that spark-submit has started."""
 
-# Java does not compile methods as long as Spark makes for rows of a hundred columns. It also gives up a small method of
-# Spark that was compiled 400 times, as all of those call it. With these options a compaction takes a quarter less.
+# By default Java does not compile methods as long as Spark makes for rows of a hundred columns. It also gives up a
+# small method of Spark that it has compiled 400 times, as each query calls it with other classes.
 _JAVA: Final = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods -XX:PerMethodRecompilationCutoff=10000"
 _SETTINGS: Final = {
     _JVM_OPTIONS: _JAVA,

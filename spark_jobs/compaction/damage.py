@@ -36,7 +36,7 @@ def damaged_among(storage: Storage, files: Sequence[FileRecord]) -> list[FileRec
 
 def unread_by(spark: "SparkSession", storage: Storage, files: Sequence[FileRecord]) -> list[FileRecord]:
     """The records of files of which Spark cannot read each row: it leaves these out, and the footer says how many."""
-    from pyspark.sql import functions as F  # noqa: N812  # its usual name
+    from pyspark.sql import functions as F
 
     from spark_jobs.compaction.spark_engine import name_of
     from spark_jobs.datasets import raw

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+from pyspark.sql import functions as F
 
 from spark_jobs.compaction import writing
 from spark_jobs.compaction.hour_builder import Aggregated, FileHour, named

@@ -1,6 +1,6 @@
 """Writes compacted rows with Spark: below a table's folder, in a folder of the run, by date and hour.
 
-Nobody sees the files before they are committed, see `store.delta`, so no file is moved or renamed.
+Readers see a file after its commit only (`store.delta`), so no file is moved or renamed.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+from pyspark.sql import functions as F
 
 from spark_jobs.storage import Storage, is_hidden
 from spark_jobs.storage.local import LocalStorage

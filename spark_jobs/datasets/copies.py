@@ -1,7 +1,7 @@
 """Rows with the same key: the one of the first file is kept."""
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+from pyspark.sql import functions as F
 
 from spark_jobs.datasets import raw
 
@@ -13,6 +13,6 @@ def has_copies(rows: DataFrame) -> bool:
 
 
 def without_copies(rows: DataFrame, key: tuple[str, ...] = raw.ROW_KEY) -> DataFrame:
-    """The rows without those whose key another row has, of the same or an earlier file by name."""
+    """The rows without copies: of rows with the same key, one of the first file by name stays."""
     order = Window.partitionBy(*key).orderBy(raw.FILE)
     return rows.withColumn("copy", F.row_number().over(order)).where("copy = 1").drop("copy")

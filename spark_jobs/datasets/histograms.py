@@ -13,7 +13,7 @@ from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+from pyspark.sql import functions as F
 
 from spark_jobs.metrics import BUCKETS, COUNT_SHIFT
 

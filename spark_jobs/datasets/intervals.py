@@ -1,7 +1,7 @@
 """The dataset `intervals`: one row for each broker and end of an interval; and what files are counted by."""
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+from pyspark.sql import functions as F
 
 from spark_jobs.datasets import raw
 from spark_jobs.datasets.merged import by_key

@@ -1,7 +1,7 @@
 """Rows of a dataset with the same key as one, each column as its `How` says."""
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+from pyspark.sql import functions as F
 
 from spark_jobs.store.schema import DATASETS, SESSIONS, How, keys
 from spark_jobs.store.schema import Column as StoreColumn

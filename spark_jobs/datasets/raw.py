@@ -9,7 +9,7 @@ from operator import add, or_
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+from pyspark.sql import functions as F
 
 from spark_jobs.metrics import (
     DROP_REASONS,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+from pyspark.sql import functions as F
 
 from spark_jobs.datasets import raw
 from spark_jobs.datasets.histograms import with_sums

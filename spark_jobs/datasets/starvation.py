@@ -3,7 +3,7 @@
 from typing import Final
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+from pyspark.sql import functions as F
 
 from spark_jobs.datasets import raw
 from spark_jobs.store.schema import DATASETS, HOUR_US, STARVATION

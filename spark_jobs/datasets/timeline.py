@@ -1,7 +1,7 @@
 """The dataset `timeline`: one row for each broker and slot."""
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+from pyspark.sql import functions as F
 
 from spark_jobs.datasets import raw
 from spark_jobs.datasets.histograms import with_sums

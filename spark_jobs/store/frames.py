@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # its usual name
+from pyspark.sql import functions as F
 
 from spark_jobs.store.schema import DATASETS, TIMES
 

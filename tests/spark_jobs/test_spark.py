@@ -28,7 +28,7 @@ class Kept(logging.Handler):
 def test_what_is_raised_is_not_logged_too(spark: "SparkSession", name: str) -> None:
     """What fails raises, and does not print Java's stack."""
     from pyspark.logger import PySparkLogger
-    from pyspark.sql import functions as F  # noqa: N812  # its usual name
+    from pyspark.sql import functions as F
 
     refused = {
         "SQLQueryContextLogger": spark.range(1, 2).select(F.expr("raise_error(id)")),

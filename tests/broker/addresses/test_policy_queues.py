@@ -224,7 +224,7 @@ def test_a_client_is_not_locked_up_by_its_own_queue() -> None:
 
 
 def test_a_client_is_read_although_its_window_is_used_up() -> None:
-    """FC-34: a client whose first PUBLISH waits for its own queue is read at once, whatever its producer window is."""
+    """FC-34: a client whose PUBLISH waits for its own queue is still read, whatever its producer window is."""
     with broker("block", producer_window_size=1) as local:
         client = local.client(5)
         client.connect("both")

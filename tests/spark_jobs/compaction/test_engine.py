@@ -43,8 +43,8 @@ def test_spark_makes_the_store_that_this_process_makes(run: Run, run_spark: Run,
 def test_damage_that_workers_meet_is_found(run_spark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each file is named, the rest is compacted, and hours that were built before stay.
 
-    One has garbage in its pages, one has wrong values that only checksums reveal. One, whose name has to be quoted, has
-    a page whose header states more values than there are: only Spark refuses it.
+    One has garbage in its pages. One has wrong values that only checksums reveal. One has a page whose header states
+    more values than there are, which only Spark refuses; its name has to be quoted.
     """
     monkeypatch.setattr(plan, "BATCH_HOURS", 1)
     raw, store = tmp_path / "raw", tmp_path / "store"
