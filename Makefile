@@ -11,6 +11,7 @@ PYTHON ?= python3
 VENV := .venv
 ARGS ?=
 PYTEST_ARGS ?=
+SPARKS ?= 4.0.0 4.1.0 4.2.0
 # With it every broker that a test starts, and every worker of pytest, would compile the sources once more.
 unexport PYTHONDONTWRITEBYTECODE
 # Four side by side keep two processors busy. Tests of a file share its fixtures.
@@ -76,6 +77,15 @@ types: $(STAMPS)/packages ## Check types with mypy.
 .PHONY: slow
 slow: $(STAMPS)/test ## The tests that take minutes, which `make test` leaves out: Spark clusters, killed compactions.
 	PYTHONPATH="$(CURDIR)" SLUICE_EXPECT=interpreted $(BIN)/pytest -m slow $(PYTEST_ARGS)
+
+.PHONY: spark-versions
+spark-versions: $(STAMPS)/packages ## The tests that start Spark with older versions of it. SPARKS="4.0.4".
+	@# Before 4.1 pyspark leaves sockets to the garbage collector.
+	for version in $(SPARKS); do \
+		$(PIP) install --quiet --target build/spark/$$version pyspark==$$version; \
+		PYTHONPATH="$(CURDIR)/build/spark/$$version:$(CURDIR)" SLUICE_EXPECT=interpreted $(BIN)/pytest \
+			-m "spark and not slow" -W ignore::ResourceWarning tests/spark_jobs $(PYTEST_ARGS); \
+	done
 
 .PHONY: conformance
 conformance: $(STAMPS)/test ## Test Sluice, or ARGS="--host H --port P", against every statement of MQTT 3.1.1 and 5.0.

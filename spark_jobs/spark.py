@@ -11,14 +11,14 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs.errors import ReportError, was_interrupted
-from spark_jobs.java import find_java, make_java_home, stop_java
+from spark_jobs.java import NEWEST, STOPS_WITHIN, find_java, make_java_home, stop_java
 from spark_jobs.progress import Progress
 
 if TYPE_CHECKING:
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 APP_NAME: Final = "sluice-report"
 DEBUG: Final = "SLUICE_REPORT_DEBUG"  # environment variable: show Spark's errors and tracebacks
 LOOPBACK: Final = "127.0.0.1"
+OLDEST: Final = (4, 0)
+_OLDEST_OF_JAVA_25: Final = (4, 2)
 FEW_ROWS: Final = 2_000_000
 """Up to so many are compacted without Spark: 2,000,000 take 23 s of processor time, by DataFrames 190."""
 MASTER: Final = f"Spark master; default: no Spark up to {FEW_ROWS:,} rows, else local[*]; under spark-submit its own"
 """The help of the option."""
 
+_INSTALL: Final = "pip install 'sluice-mqtt[report]'"
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _SQL: Final = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Delta has no other
@@ -53,6 +56,7 @@ _JAVA: Final = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods -XX:PerMethodReco
 _SETTINGS: Final = {
     _JVM_OPTIONS: _JAVA,
     "spark.executor.extraJavaOptions": _JAVA,
+    "spark.api.mode": "classic",  # also where Spark Connect is the default
     "spark.driver.memory": "2g",
     "spark.buffer.pageSize": "2m",  # each aggregation of a task begins with a page, by default of up to 64 MiB
     "spark.sql.shuffle.partitions": "64",
@@ -87,10 +91,20 @@ class Started:
 
 
 def require_packages() -> None:
-    """Raise ReportError, with what to install, unless pyspark and its dependencies are installed."""
+    """Raise ReportError, with what to install, unless pyspark, not too old, and its dependencies are installed."""
     missing = [name for name in ("pyspark", "deltalake", "pyarrow", "numpy", "jinja2") if find_spec(name) is None]
     if missing:
-        raise ReportError(f"the report needs {' and '.join(missing)}: pip install 'sluice-mqtt[report]'")
+        raise ReportError(f"the report needs {' and '.join(missing)}: {_INSTALL}")
+    if _version() < OLDEST:
+        import pyspark
+
+        raise ReportError(f"the report needs pyspark 4.0 or newer, not {pyspark.__version__}: {_INSTALL}")
+
+
+def _version() -> tuple[int, ...]:
+    import pyspark
+
+    return tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 
 
 def under_spark_submit(environ: Mapping[str, str] = os.environ) -> bool:
@@ -142,6 +156,7 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
         ReportError: there is no suitable Java, or the session does not start.
     """
     require_packages()
+    _refuse_connect(master)
     if not os.environ.get(DEBUG):
         _silence_loggers()
     if under_spark_submit():
@@ -150,7 +165,7 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
         return
     with tempfile.TemporaryDirectory(prefix="sluice-report-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        java = find_java(os.environ)
+        java = find_java(os.environ, NEWEST if _version() >= _OLDEST_OF_JAVA_25 else 21)
         chosen = master or "local[*]"
         home = make_java_home(java, folder)
         with (
@@ -160,19 +175,21 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
             yield Started(spark, f"Spark {spark.version} on {chosen}, Java {java.version} ({java.source})")
 
 
+def _refuse_connect(master: str | None) -> None:
+    """Raise ReportError for a server of Spark Connect: it reads no files of this machine."""
+    from pyspark.sql import is_remote
+
+    if is_remote() or "SPARK_REMOTE" in os.environ or (master or "").startswith("sc://"):
+        raise ReportError("the jobs cannot run by Spark Connect: unset SPARK_REMOTE, and name a cluster by --master")
+
+
 def _silence_loggers() -> None:
-    """Keep py4j and pyspark from logging and printing exceptions."""
-    from pyspark.accumulators import AccumulatorTCPServer
+    """Keep py4j and pyspark from logging exceptions."""
     from pyspark.logger import PySparkLogger
 
     logging.getLogger().addHandler(logging.NullHandler())
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
-    # When Java is stopped, the thread of this server would print a traceback.
-    AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[assignment, method-assign]
-
-
-def _say_nothing(*_: object) -> None: ...
 
 
 @contextmanager
@@ -181,12 +198,29 @@ def _stopping(spark: "SparkSession", home: Path | None) -> Iterator["SparkSessio
     try:
         yield spark
     except BaseException as error:
-        if not was_interrupted(error):
+        if was_interrupted(error):
+            _stop_apart(spark, home)
+        else:
             spark.stop()
-        elif home is not None:  # the interrupt has broken the protocol with Java
-            stop_java(home)
         raise
     spark.stop()
+
+
+def _stop_apart(spark: "SparkSession", home: Path | None) -> None:
+    """Stop it by another thread: the interrupt has broken this one's protocol with Java.
+
+    If Java were just ended, a thread of pyspark would print a traceback.
+    """
+
+    def stop() -> None:
+        with suppress(Exception):
+            spark.stop()
+
+    thread = threading.Thread(target=stop, daemon=True)
+    thread.start()
+    thread.join(STOPS_WITHIN)
+    if thread.is_alive() and home is not None:
+        stop_java(home)
 
 
 @contextmanager

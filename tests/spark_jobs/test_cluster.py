@@ -5,21 +5,22 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import psutil
 import pytest
 
-from tests.support.spark.compacting import tables
+from spark_jobs.bundle import write_bundle
+from tests.support.spark.compacting import runner, tables
 from tests.support.spark.metrics_files import row, write_metrics
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 ROOT: Final = Path(__file__).parents[2]
+QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java that compiles quickly what runs once."""
 
 
 def free_port() -> int:
@@ -42,7 +43,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "JAVA_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_DAEMON_JAVA_OPTS": "-Dspark.master.rest.enabled=false",
+        "SPARK_DAEMON_JAVA_OPTS": f"-Dspark.master.rest.enabled=false {QUICK}",
         "SPARK_DAEMON_MEMORY": "256m",
     }
     return {**os.environ, **own}
@@ -79,29 +80,52 @@ def master(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
         yield url
 
 
-def test_a_cluster_compacts_as_this_machine_does(
-    spark: "SparkSession", environment: dict[str, str], master: str, tmp_path: Path
-) -> None:
-    """--master and spark-submit write the same rows as a local run."""
-    from spark_jobs.bundle import write_bundle
-    from spark_jobs.compaction.compact import Options, compact
-    from spark_jobs.progress import Progress
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `raw`, metrics of two hours, and `here`, the store that this machine makes of them."""
+    folder = tmp_path_factory.mktemp("here")
+    write_metrics(folder / "raw", [row(name, 60 * n, 60, offered_qos1=2) for name in "ab" for n in range(1, 70)])
+    runner()(folder / "raw", folder / "here")
+    return folder
 
-    raw = tmp_path / "raw"
-    write_metrics(raw, [row(name, 60 * n, 60, offered_qos1=2, sent_qos1=2) for name in "ab" for n in range(1, 70)])
-    compact(Options(str(raw), str(tmp_path / "here"), 60_000_000), lambda _: spark, Progress(quiet=True))
+
+def listening() -> set[str]:
+    """The addresses at which processes below this one listen."""
+    found = set()
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            listens = [each.laddr.ip for each in process.net_connections() if each.status == psutil.CONN_LISTEN]
+            found |= {ip.removeprefix("::ffff:") for ip in listens}
+    return found
+
+
+def compacted(here: Path, environment: dict[str, str], place: Path, *command: str) -> None:
+    """Assert that a command, started in a folder, makes the same store, and that nothing listens to other machines."""
+    options = ["--metrics", str(here / "raw"), "--store", str(place / "store"), "--slot", "1m", "--quiet"]
+    at: set[str] = set()
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*command, *options], env=environment, cwd=place, stdout=pipe, stderr=pipe) as process:
+        while process.returncode is None:
+            at |= listening()
+            with suppress(subprocess.TimeoutExpired):
+                out, err = process.communicate(timeout=1)
+    assert process.returncode == 0, err.decode()
+    assert b"2 hours built from 138 rows" in out
+    assert at == {"127.0.0.1"}
+    assert tables(place / "store") == tables(here / "here")
+
+
+def test_spark_submit(here: Path, environment: dict[str, str], master: str, tmp_path: Path) -> None:
+    """A cluster makes the same store by the packed jobs."""
     archive, main = write_bundle(str(tmp_path / "jobs"))
-    submit = [f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", master, "--driver-memory", "1g"]
-    commands = {
-        "master": [sys.executable, "-m", "spark_jobs", "compact", "--master", master],
-        "submit": [*submit, "--py-files", archive, main, "compact"],
-    }
-    for name, command in commands.items():
-        options = ["--metrics", str(raw), "--store", str(tmp_path / name), "--quiet"]
-        place = ROOT if name == "master" else tmp_path  # spark-submit must import the package from the archive
-        done = subprocess.run(
-            [*command, *options], env=environment, cwd=place, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        assert "2 hours built from 138 rows" in done.stdout
-        assert tables(tmp_path / name) == tables(tmp_path / "here")
+    quick = ["--driver-java-options", QUICK, "--conf", f"spark.executor.extraJavaOptions={QUICK}"]
+    quick += ["--conf", "spark.sql.shuffle.partitions=1", "--driver-memory", "1g"]
+    submit = [f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", master, *quick, "--py-files", archive]
+    compacted(here, environment, tmp_path, *submit, main, "compact")
+
+
+@pytest.mark.slow
+def test_master(here: Path, environment: dict[str, str], master: str, tmp_path: Path) -> None:
+    """So does --master, which sends the sources."""
+    own = {**environment, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    compacted(here, own, tmp_path, sys.executable, "-m", "spark_jobs", "compact", "--master", master)

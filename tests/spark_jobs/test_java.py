@@ -52,11 +52,12 @@ def test_java_home_comes_first(tmp_path: Path) -> None:
     assert found == java.Java(home, 21, "JAVA_HOME")
 
 
-def test_an_unsuitable_java_home_is_passed_over(tmp_path: Path) -> None:
-    """A Java 11 in JAVA_HOME is skipped; Java 17 on PATH is found."""
-    fake_java(tmp_path / "home" / "bin", "11.0.1")
+@pytest.mark.parametrize("version", ["11.0.1", "25.0.1"])
+def test_an_unsuitable_java_home_is_passed_over(tmp_path: Path, version: str) -> None:
+    """A Java 11 in JAVA_HOME is skipped, or one that is too new for this Spark; Java 17 on PATH is found."""
+    fake_java(tmp_path / "home" / "bin", version)
     program = fake_java(tmp_path / "path", "17.0.1")
-    found = java.find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path")})
+    found = java.find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path")}, newest=21)
     assert found == java.Java(program, 17, "PATH")
 
 
