@@ -29,6 +29,7 @@ from spark_jobs.errors import ReportError
 from spark_jobs.storage import Storage, StorageError
 from spark_jobs.storage.local import LocalStorage
 from spark_jobs.storage.storage import reason_of
+from spark_jobs.store.comments import TABLES, comments
 from spark_jobs.store.schema import DATASETS, HOUR_US, PARTITIONS, SESSIONS, stored_schema
 from spark_jobs.store.taken import (
     BROKERS_SCHEMA,
@@ -206,8 +207,9 @@ def create(storage: Storage, slot_us: int) -> Snapshot:
             try:
                 DeltaTable.create(
                     uri,
-                    SCHEMAS[name],
+                    _commented(name),
                     mode="ignore",
+                    description=TABLES[name],
                     partition_by=_partitions(name),
                     configuration=configuration,
                     raise_if_key_not_exists=False,
@@ -315,9 +317,21 @@ def _require_own(storage: Storage, name: str, table: DeltaTable) -> None:
     """Raise StorageError for a table that `create` has not made, or has made with other columns."""
     if _SLOT not in table.metadata().configuration:
         raise StorageError(f"{storage.shown}: {name} is a Delta table, but not one of Sluice; use a new folder")
-    if table.schema() != DeltaSchema.from_arrow(SCHEMAS[name]):
+    if _columns(table.schema()) != _columns(DeltaSchema.from_arrow(SCHEMAS[name])):
         expected = "those of this version of Sluice; compact into a new folder"
         raise StorageError(f"{storage.shown}: the columns of {name} are not {expected}")
+
+
+def _columns(schema: DeltaSchema) -> list[tuple[str, Any]]:
+    """Without comments: those of another version may differ."""
+    return [(field.name, field.type) for field in schema.fields]
+
+
+def _commented(name: str) -> pa.Schema:
+    if name not in DATASETS:
+        return SCHEMAS[name]
+    texts = comments(name)
+    return pa.schema([field.with_metadata({"comment": texts[field.name]}) for field in SCHEMAS[name]])
 
 
 def _partitions(name: str) -> list[str]:

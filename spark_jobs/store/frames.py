@@ -1,4 +1,4 @@
-"""Rows of a store as DataFrames, with times in microseconds."""
+"""Rows of a store as DataFrames."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,14 +14,20 @@ if TYPE_CHECKING:
     from spark_jobs.store.delta import Snapshot, StoredFile
 
 
-def stored_rows(spark: "SparkSession", snapshot: "Snapshot", dataset: str, files: "Sequence[StoredFile]") -> DataFrame:
-    """The rows of some files of a dataset."""
-    columns = DATASETS[dataset]
+def timed_rows(spark: "SparkSession", snapshot: "Snapshot", dataset: str, files: "Sequence[StoredFile]") -> DataFrame:
+    """The rows of some files of a dataset as they are stored, without partition columns."""
+    kinds = [(TIMES.get(c.name, c.name), "timestamp" if c.name in TIMES else c.type) for c in DATASETS[dataset]]
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in kinds)
     if not files:
-        return spark.createDataFrame([], ", ".join(f"`{column.name}` {column.type}" for column in columns))
-    kinds = ((TIMES.get(c.name, c.name), "timestamp" if c.name in TIMES else c.type) for c in columns)
-    reader = spark.read.schema(", ".join(f"`{name}` {kind}" for name, kind in kinds))
-    rows = reader.parquet(*[snapshot.storage.spark_path(f"{dataset}/{file.path}") for file in files])
+        return spark.createDataFrame([], schema)
+    paths = [snapshot.storage.spark_path(f"{dataset}/{file.path}") for file in files]
+    # Spark would take `date=` and `hour=` of a path as columns.
+    return spark.read.schema(schema).parquet(*paths).select(*[name for name, _ in kinds])
+
+
+def stored_rows(spark: "SparkSession", snapshot: "Snapshot", dataset: str, files: "Sequence[StoredFile]") -> DataFrame:
+    """The same with times in microseconds, under the names that programs use."""
+    rows = timed_rows(spark, snapshot, dataset, files)
     return rows.select(
-        *[F.unix_micros(TIMES[c.name]).alias(c.name) if c.name in TIMES else F.col(c.name) for c in columns]
+        *[F.unix_micros(TIMES[c.name]).alias(c.name) if c.name in TIMES else F.col(c.name) for c in DATASETS[dataset]]
     )

@@ -16,8 +16,9 @@ from spark_jobs.storage.local import LocalStorage
 from spark_jobs.storage.storage import reason_of
 from spark_jobs.store import delta
 from spark_jobs.store.delta import BROKERS, FILES, SKIPPED, Change, ConflictError, Snapshot
-from spark_jobs.store.schema import HOUR_US, SESSIONS, TIMELINE, stored_schema
+from spark_jobs.store.schema import DATASETS, HOUR_US, SESSIONS, TIMELINE, stored_schema
 from spark_jobs.store.taken import FileRecord, records_of, records_table, watermarks_of, watermarks_table
+from tests.support.spark.store_page import PAGE, page
 
 START: Final = 480_000 * HOUR_US
 SLOT: Final = 60_000_000
@@ -78,6 +79,19 @@ def test_a_commit_replaces_hours_in_all_tables(storage: LocalStorage, store: Sna
     assert [file.hour_us for file in both.files(SESSIONS, START + HOUR_US)] == [START + 30 * HOUR_US]
     assert [file.hour_us for file in both.files(SESSIONS, end_us=START + 1)] == [START]
     assert both.slot_us == SLOT
+
+
+def test_tables_say_what_their_columns_mean(storage: LocalStorage, store: Snapshot) -> None:
+    """Delta has a description of each table, and a comment for each column of rows."""
+    for name, table in opened(storage).tables.items():
+        assert table.metadata().description
+        for column in table.schema().fields if name in DATASETS else ():
+            assert column.metadata["comment"]
+
+
+def test_the_page_of_the_tables_is_current() -> None:
+    """STORE.md has what the schema says; `python -m tests.support.spark.store_page` writes it."""
+    assert PAGE.read_text(encoding="utf-8") == page()
 
 
 def test_the_second_of_two_commits_fails(storage: LocalStorage, store: Snapshot) -> None:

@@ -1,0 +1,82 @@
+"""What the store's tables and columns mean, as comments that Delta tables have."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from spark_jobs.metrics import SCHEMA, Field
+from spark_jobs.store.schema import DATASETS, INTERVALS, SESSIONS, STARVATION, TIMELINE, TIMES, Column, How
+
+TABLES: Final = {
+    SESSIONS: "One row for each session and hour.",
+    TIMELINE: "One row for each broker and slot, over all of its sessions; sluice.slot_us is the length of a slot.",
+    STARVATION: "One row for each run of starved intervals of a session, split at the end of each hour.",
+    INTERVALS: "One row for each broker and end of an interval.",
+    "files": "One row for each raw file and hour that has been taken in.",
+    "skipped": "One row for each raw file that could not be used.",
+    "brokers": "One row for each broker: up to when its rows have been taken in.",
+}
+
+_HOUR: Final = "Start of the hour that the ends of the intervals are in."
+_OWN: Final[Mapping[str, Mapping[str, str]]] = {
+    SESSIONS: {
+        "hour_us": _HOUR,
+        "topic_group": "The client id up to its first - _ / . or :; empty without one.",
+        "rows": "Intervals.",
+        "connected_rows": "Intervals at whose end a client was connected.",
+        "duration_us": "How long the session existed in the intervals.",
+        "first_us": "Start of the first interval.",
+        "last_us": "End of the last interval.",
+        "pressed_us": "How long the session existed in intervals under pressure.",
+        "pressed_rows": "Intervals under pressure.",
+        "starved_rows": "Starved intervals: connected, with deliveries offered or waiting, and nothing sent.",
+        "inverted_qos0": "QoS 0 deliveries that overtook waiting deliveries of QoS 1 or 2.",
+        "blocked_rows": "Intervals at whose start and end deliveries of QoS 1 or 2 waited.",
+        "books_off_rows": "Intervals where waiting_start + offered is not sent + dropped + superseded + waiting.",
+        "reasons_off_rows": "Intervals where the drops by reason do not add up to the drops.",
+    },
+    TIMELINE: {"slot": "Start of the slot that the ends of the intervals are in."},
+    STARVATION: {
+        "hour_us": _HOUR,
+        "start_us": "Start of the first interval.",
+        "end_us": "End of the last interval.",
+        "intervals": "Starved intervals: connected, with deliveries offered or waiting, and nothing sent.",
+        "offered": "Deliveries at all QoS that the router handed to the session in them.",
+        "waiting": "Deliveries at all QoS that waited at the end.",
+    },
+    INTERVALS: {"rows": "Rows of sessions.", "files": "Raw files that have some of them."},
+}
+_RAW: Final = {field.name: field for field in SCHEMA.fields}
+_OF_INTERVALS: Final = {field.name: field for field in SCHEMA.interval_fields}
+_PRESSED: Final = "pressed_"
+_PARTITIONS: Final = {
+    "date": "Day of the row's hour, UTC; files are parted by it.",
+    "hour": "Hour of that day; files are parted by it.",
+}
+
+
+def comments(dataset: str) -> dict[str, str]:
+    """Name of a stored column -> its comment."""
+    return {TIMES.get(c.name, c.name): _comment(dataset, c) for c in DATASETS[dataset]} | _PARTITIONS
+
+
+def _comment(dataset: str, column: Column) -> str:
+    doc, unit = _doc(dataset, column.name)
+    how = column.how.value if column.how not in (How.KEY, How.HISTOGRAM) else ""
+    notes = ", ".join(part for part in (how, unit) if part)
+    return f"{doc} ({notes})" if notes else doc
+
+
+def _doc(dataset: str, name: str) -> tuple[str, str]:
+    """The text of a column, and its unit."""
+    if (own := _OWN[dataset].get(name)) is not None:
+        return own, ""
+    if dataset == TIMELINE and name in _OF_INTERVALS:
+        return _text(_OF_INTERVALS[name])
+    if name in _RAW or name.removesuffix("_us") in _RAW:
+        return _text(_RAW.get(name) or _RAW[name.removesuffix("_us")])
+    doc, unit = _text(_RAW[name.removeprefix(_PRESSED)])
+    return f"In intervals under pressure: {doc}", unit
+
+
+def _text(field: Field) -> tuple[str, str]:
+    return field.doc, "" if field.type == "timestamp" else field.unit
