@@ -82,7 +82,7 @@ slow: $(STAMPS)/test ## The tests that take minutes, which `make test` leaves ou
 spark-versions: $(STAMPS)/packages ## The tests that start Spark with older versions of it. SPARKS="4.0.4".
 	@# Before 4.1 pyspark leaves sockets to the garbage collector.
 	for version in $(SPARKS); do \
-		$(PIP) install --quiet --target build/spark/$$version pyspark==$$version; \
+		test -d build/spark/$$version || $(PIP) install --quiet --target build/spark/$$version pyspark==$$version; \
 		PYTHONPATH="$(CURDIR)/build/spark/$$version:$(CURDIR)" SLUICE_EXPECT=interpreted $(BIN)/pytest \
 			-m "spark and not slow" -W ignore::ResourceWarning tests/spark_jobs $(PYTEST_ARGS); \
 	done
