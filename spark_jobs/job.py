@@ -120,7 +120,7 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
     with (
         writable(out),
         in_zone(options.zone),
-        spark.when_wanted(options.master, progress, settings) as spark_of,
+        spark.on_demand(options.master, progress, settings) as spark_of,
         _sources(spark_of, options.sources, out, progress) as frames,
     ):
         results = _measure(frames, options, progress)

@@ -24,16 +24,14 @@ from spark_jobs.progress import Progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    SparkOf = Callable[[int | None], SparkSession | None]
+    SparkOf = Callable[[], SparkSession]
 
 APP_NAME: Final = "sluice-report"
 DEBUG: Final = "SLUICE_REPORT_DEBUG"  # environment variable: show Spark's errors and tracebacks
 LOOPBACK: Final = "127.0.0.1"
 OLDEST: Final = (4, 0)
 _OLDEST_OF_JAVA_25: Final = (4, 2)
-FEW_ROWS: Final = 2_000_000
-"""Up to so many are compacted without Spark: 2,000,000 take 23 s of processor time, by DataFrames 190."""
-MASTER: Final = f"Spark master; default: no Spark up to {FEW_ROWS:,} rows, else local[*]; under spark-submit its own"
+MASTER: Final = "Spark master; default: local[*], under spark-submit its own"
 """The help of the option."""
 
 _INSTALL: Final = "pip install 'sluice-mqtt[report]'"
@@ -42,7 +40,7 @@ _SQL: Final = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Delta has no other
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.codegen.maxFields": "1000",  # a raw row has 126
-    # All values are checked before they are added up, see `compaction.values`. To check each sum takes twice as long.
+    # All values are checked before they are added up, see `datasets.limits`. To check each sum takes twice as long.
     "spark.sql.ansi.enabled": "false",
     # A small file costs little to open: without this each task would have 32 of them.
     "spark.sql.files.openCostInBytes": str(256 << 10),
@@ -60,6 +58,7 @@ _SETTINGS: Final = {
     "spark.driver.memory": "2g",
     "spark.buffer.pageSize": "2m",  # each aggregation of a task begins with a page, by default of up to 64 MiB
     "spark.sql.shuffle.partitions": "64",
+    "spark.sql.codegen.cache.maxEntries": "1000",  # by default 100; a compaction has more classes
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # it records a stack trace for each expression
@@ -112,41 +111,34 @@ def under_spark_submit(environ: Mapping[str, str] = os.environ) -> bool:
     return "PYSPARK_GATEWAY_PORT" in environ
 
 
-def is_wanted(rows: int | None, master: str | None) -> bool:
-    """Whether Spark has to run for so many raw rows (None: unknown): not for few rows, unless a master is named."""
-    return rows is None or rows > FEW_ROWS or master is not None or under_spark_submit()
-
-
 def is_local(master: str) -> bool:
     """Whether all of Spark runs on this machine, so that its sockets can be bound to loopback."""
     return master.startswith("local") or f"//{LOOPBACK}:" in master or "//localhost:" in master
 
 
 @contextmanager
-def when_wanted(
-    master: str | None, progress: Progress, settings: Mapping[str, str] | None = None
-) -> Iterator["SparkOf"]:
-    """A function of the number of raw rows (None: unknown): returns a session, started by the first call for so many
-    rows that it is wanted, or None. The session is stopped after the block; arguments as of `session`."""
+def on_demand(master: str | None, progress: Progress, settings: Mapping[str, str] | None = None) -> Iterator["SparkOf"]:
+    """A function that returns a session, started by its first call and stopped after the block; arguments as of
+    `session`."""
     with ExitStack() as stack:
         running: list[SparkSession] = []
 
-        def spark_of(rows: int | None) -> "SparkSession | None":
-            if not running and is_wanted(rows, master):
+        def spark_of() -> "SparkSession":
+            if not running:
                 with progress.stage("starting Spark") as stage:
                     started = stack.enter_context(session(master, settings))
                     stage.note = started.description
                 running.append(started.spark)
-            return running[0] if running else None
+            return running[0]
 
         if under_spark_submit():  # YARN expects a session of every job
-            spark_of(None)
+            spark_of()
         yield spark_of
 
 
 @contextmanager
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Started]:
-    """Start a session; afterwards stop it and remove its temporary files.
+    """Start a session; afterwards stop it and remove its temporary files. One that runs already is used, and stays.
 
     Args:
         master: Spark's master URL; None: local[*], or the one of spark-submit.
@@ -159,6 +151,9 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     _refuse_connect(master)
     if not os.environ.get(DEBUG):
         _silence_loggers()
+    if (running := _running()) is not None:
+        yield Started(running, f"Spark {running.version}, which runs already")
+        return
     if under_spark_submit():
         with _stopping(_adopt(master), None) as spark:
             yield Started(spark, f"Spark {spark.version} by spark-submit on {spark.conf.get('spark.master')}")
@@ -181,6 +176,13 @@ def _refuse_connect(master: str | None) -> None:
 
     if is_remote() or "SPARK_REMOTE" in os.environ or (master or "").startswith("sc://"):
         raise ReportError("the jobs cannot run by Spark Connect: unset SPARK_REMOTE, and name a cluster by --master")
+
+
+def _running() -> "SparkSession | None":
+    """The session of this process, as a notebook has it."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
 
 
 def _silence_loggers() -> None:

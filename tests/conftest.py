@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 SPARK_SECONDS: Final = 400
 """The limit of a test with Spark. One that is interrupted leaves Python and Java out of step, and fails all others."""
 
+SMALL: Final = {
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.cache.maxEntries": "3000",
+}
+"""Settings for hundreds of small jobs: most of their time is planning and Java's compilers."""
+
 JOBS: Final = "tests/spark_jobs/"
 PAGE: Final = "tests/spark_jobs/page/"
 """Tests of the report's page, which need a browser and no Java."""
@@ -67,7 +74,7 @@ def spark() -> "Iterator[SparkSession]":
     pytest.importorskip("pyspark", reason="needs the extra `report`")
     from spark_jobs.spark import session
 
-    with session("local[1]") as started:
+    with session("local[1]", SMALL) as started:
         yield started.spark
 
 

@@ -85,7 +85,7 @@ TESTED_WITH: Final = {
     "broker/storage/saved_message": "broker/storage/test_message_record.py",
     "broker/storage/kept_session": "broker/storage/test_compaction.py",
     "broker/telemetry/collector": "broker/telemetry/test_exporter.py",
-    "broker/telemetry/interval_row": "spark_jobs/compaction/test_kernel.py",
+    "broker/telemetry/interval_row": "spark_jobs/datasets/test_datasets.py",
     "broker/telemetry/slices": "broker/admin/test_list_pages.py",
     "broker/listener_sums": "broker/telemetry/test_sys_topics_sums.py",
     "broker/telemetry/totals_walk": "broker/telemetry/test_sys_topics_sums.py",

@@ -51,7 +51,7 @@ def run(parsed: argparse.Namespace, settings: Mapping[str, str] | None = None) -
 
     options = _options(parsed)
     progress = Progress(quiet=parsed.quiet, command="compact")
-    with spark.when_wanted(parsed.master, progress, settings) as spark_of:
+    with spark.on_demand(parsed.master, progress, settings) as spark_of:
         return compact(options, spark_of, progress)
 
 

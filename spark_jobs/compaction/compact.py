@@ -6,27 +6,24 @@ commit starts again from what the first has committed.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs.compaction import plan
-from spark_jobs.compaction.aggregate import usual_interval
-from spark_jobs.compaction.apart import apart
 from spark_jobs.compaction.clocks import off_clocks
-from spark_jobs.compaction.damage import damaged_among, unread_by
-from spark_jobs.compaction.engine import Engine
+from spark_jobs.compaction.damage import damaged_among
+from spark_jobs.compaction.engine import Engine, usual_interval
 from spark_jobs.compaction.hour_builder import HourBuilder
 from spark_jobs.compaction.known import Known
 from spark_jobs.compaction.missing import require_all_files
 from spark_jobs.compaction.plan import Hour, batches
 from spark_jobs.compaction.slots import choose_slot, format_slot
-from spark_jobs.compaction.survey import Survey, inspected_here, require_good, survey
+from spark_jobs.compaction.survey import Survey, require_good, survey
 from spark_jobs.errors import ReportError
 from spark_jobs.formats import counted
 from spark_jobs.progress import Progress
-from spark_jobs.storage import Entry, Storage, is_hidden, open_storage
+from spark_jobs.storage import Storage, is_hidden, open_storage
 from spark_jobs.store.delta import (
     BROKERS,
     SKIPPED,
@@ -52,16 +49,12 @@ from spark_jobs.store.taken import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_jobs.compaction.spark_engine import SparkEngine
     from spark_jobs.spark import SparkOf
 
 FULL: Final = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
+_MOST_MEASURED: Final = 20  # files whose rows say what the usual interval is
 ATTEMPTS: Final = 10
 """How often a run starts again because another one has committed before it."""
-MANY_FILES: Final = 1_000
-"""More new files than these are inspected by Spark's workers."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +68,6 @@ class Options:
         default_slot_us: None: chosen by the usual interval of the rows.
         rebuild: build the hours of the range again from their raw files.
         accept_loss: rebuild also hours of which raw files are no longer there.
-        apart: what Spark does not do is done by a process of its own, which damaged files may end.
     """
 
     metrics: str
@@ -86,7 +78,6 @@ class Options:
     default_slot_us: int | None = None
     rebuild: bool = False
     accept_loss: bool = False
-    apart: bool = True
 
 
 @dataclass(frozen=True)
@@ -126,8 +117,7 @@ def compact(options: Options, spark_of: "SparkOf", progress: Progress) -> Compac
 
     Args:
         options: the options.
-        spark_of: returns the Spark session, started when needed, or None if these rows are to be compacted here; its
-            argument is the number of raw rows, None if unknown. It is not called if nothing is new.
+        spark_of: returns the Spark session, started when needed: it is not called if nothing is new.
         progress: prints each stage.
 
     Raises:
@@ -171,9 +161,7 @@ class _Compaction:
                 raise
             except Exception as error:  # whatever the values of a file cause
                 _require_space(self.store, error)
-                bad = damaged_among(self.metrics, found.good)
-                if not bad and (spark := self.spark_of(sum(file.rows or 0 for file in found.good))) is not None:
-                    bad = unread_by(spark, self.metrics, found.good)
+                bad = damaged_among(self.spark_of(), self.metrics, found.good)
                 if not bad:
                     raise
                 for file in bad:
@@ -191,7 +179,7 @@ class _Compaction:
             self.skipped = by_name(records_of(self.snapshot.arrow(SKIPPED)))
         known = Known(None if options.rebuild else self.snapshot, self.skipped)
         with self.progress.stage(f"searching files in {self.metrics.shown}") as stage:
-            found = survey(self.metrics, known, options.start_us, options.end_us, self._inspected)
+            found = survey(self.metrics, known, options.start_us, options.end_us)
             stage.note = (
                 f"{counted(found.files, 'file')}, new ones with {counted(found.rows, 'row')} of sessions and intervals"
                 f", {len(found.skipped):,} skipped"
@@ -207,15 +195,6 @@ class _Compaction:
             if self.skipped.get(text(skipped.name)) != replace(skipped, name=text(skipped.name)):
                 self.progress.warn(f"skipped {skipped.name}: {skipped.why}")
         return found
-
-    def _inspected(self, storage: Storage, entries: Sequence[Entry]) -> list[FileRecord]:
-        """Read and validate footers: of many files in Spark's workers."""
-        spark = self.spark_of(None) if len(entries) > MANY_FILES else None
-        if spark is None:
-            return inspected_here(storage, entries)
-        from spark_jobs.compaction.footer_tasks import inspected_by
-
-        return inspected_by(spark, storage, entries)
 
     def _beside(self, found: Survey) -> list[FileRecord]:
         """The unchanged files that have rows of the same hours as new files, and are still there."""
@@ -242,8 +221,7 @@ class _Compaction:
             return
         if options.rebuild and not options.accept_loss:
             require_all_files(hours, self.ledgers)
-        spark = self.spark_of(sum(int(hour.rows) for hour in hours))
-        engine = self._engine(spark)
+        engine = Engine(self.spark_of(), self.metrics)
         if self.snapshot is None:
             slot_us = options.slot_us or options.default_slot_us or self._usual_slot(hours)
             self.snapshot = create(self.store, slot_us)
@@ -257,18 +235,11 @@ class _Compaction:
             self.ledgers |= built.ledgers
             self.made |= built.ledgers
 
-    def _engine(self, spark: "SparkSession | None") -> "Engine | SparkEngine":
-        if spark is None:
-            return Engine(self.metrics, self.options.apart)
-        from spark_jobs.compaction.spark_engine import SparkEngine
-
-        return SparkEngine(spark, self.metrics)
-
     def _usual_slot(self, hours: Iterable[Hour]) -> int:
         names = sorted({file.name for hour in hours for file in hour.files})
         with self.progress.stage("measuring the usual interval") as stage:
-            measure = partial(apart, usual_interval) if self.options.apart else usual_interval
-            slot_us = choose_slot(measure(self.metrics, names))
+            some = names[:: -(-len(names) // _MOST_MEASURED)]
+            slot_us = choose_slot(usual_interval(self.spark_of(), self.metrics, some))
             stage.note = f"slots of {format_slot(slot_us)}"
         return slot_us
 

@@ -1,28 +1,40 @@
-"""Aggregates raw rows to files of the store in a process of its own: for few rows, see also `spark_engine`."""
+"""Aggregates raw rows of some hours with Spark to files of the store."""
 
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
-import pyarrow as pa
 from deltalake.transaction import AddAction
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from spark_jobs.compaction import aggregate
-from spark_jobs.compaction.aggregate import Aggregation
-from spark_jobs.compaction.apart import apart
+from spark_jobs.compaction import writing
 from spark_jobs.compaction.hour_builder import Aggregated, FileHour, named
-from spark_jobs.compaction.packing import packed
 from spark_jobs.compaction.plan import Hour
-from spark_jobs.compaction.stages import WRITTEN, Stages, opened, tasks_of
+from spark_jobs.datasets import copies, intervals, raw
+from spark_jobs.datasets.sessions import sessions
+from spark_jobs.datasets.starvation import starvation
+from spark_jobs.datasets.timeline import timeline
 from spark_jobs.formats import counted
 from spark_jobs.progress import Progress
 from spark_jobs.storage import Storage
-from spark_jobs.store.delta import HourFiles, Snapshot, added
-from spark_jobs.store.schema import DATASETS, SESSIONS
+from spark_jobs.store.delta import Snapshot, new_folder
+from spark_jobs.store.frames import stored_rows
+from spark_jobs.store.schema import DATASETS, HOUR_US, INTERVALS, SESSIONS, STARVATION, TIMELINE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PART_ROWS: Final = 500_000
-"""Raw rows of a part of an hour, approximately. It has at most as many sessions, of 2 kB each."""
+"""Raw rows of a file of the store, approximately. It has at most as many sessions, of 2 kB each."""
+_INTERVAL: Final = ("broker", "interval_end_us")
+
+
+class ImpossibleError(ValueError):
+    """Rows have values out of their ranges; `damage` says which."""
 
 
 @dataclass(frozen=True)
@@ -30,55 +42,116 @@ class Engine:
     """Aggregates raw rows.
 
     Attributes:
+        spark: the session.
         metrics: the folder of the files.
-        apart: whether a process of its own does that; else this one.
     """
 
+    spark: "SparkSession"
     metrics: Storage
-    apart: bool = True
 
     def aggregate(self, hours: Sequence[Hour], snapshot: Snapshot, progress: Progress) -> Aggregated:
         """Aggregate several hours from raw files, or one hour that is added to its compacted rows."""
-        files = {file.name: file for hour in hours for file in hour.files}
-        before = _before(hours[0], snapshot)
+        names = sorted({file.name for hour in hours for file in hour.files})
+        with progress.stage(f"{named(hours)}: compacting {counted(len(names), 'file')}") as stage:
+            rows = self._rows(names, [hour.hour_us for hour in hours])
+            before = self._before(hours[0], snapshot)
+            of_sessions = raw.of_sessions(rows)
+            counts = intervals.by_file(rows).persist()
+            try:
+                parts = _parts(counts)
+                kept = self._kept(of_sessions, before)
+                kept_counts = counts if kept is of_sessions else intervals.by_file(kept)
+                dropped = {} if kept is of_sessions else _dropped(parts, _parts(kept_counts))
+                frames = {
+                    SESSIONS: sessions(kept, intervals.listeners(counts), before.get(SESSIONS)),
+                    TIMELINE: timeline(self._new_intervals(rows, before), snapshot.slot_us, before.get(TIMELINE)),
+                    STARVATION: starvation(kept, before.get(STARVATION)),
+                    INTERVALS: intervals.intervals(kept_counts, before.get(INTERVALS)),
+                }
+                added = self._written(frames, hours, snapshot)
+            finally:
+                counts.unpersist()
+            stage.note = f"{counted(sum(part.rows for part in parts), 'row')} of sessions"
+        return Aggregated(added, parts, dropped)
+
+    def _rows(self, names: Sequence[str], hours: Sequence[int]) -> DataFrame:
+        """The raw rows of some hours, given by their sorted starts."""
+        rows = raw.read(self.spark, [self.metrics.spark_path(name) for name in names])
+        end = F.col("interval_end_us")
+        within = rows.where((end >= hours[0]) & (end < hours[-1] + HOUR_US))
+        if hours[-1] - hours[0] == (len(hours) - 1) * HOUR_US:
+            return within
+        return within.where(raw.start_of("interval_end_us", HOUR_US).isin(list(hours)))
+
+    def _before(self, hour: Hour, snapshot: Snapshot) -> dict[str, DataFrame]:
+        """The compacted rows that an hour is added to."""
+        if not hour.adds:
+            return {}
+        return {
+            name: stored_rows(self.spark, snapshot, name, snapshot.files(name, hour.hour_us, hour.hour_us + 1))
+            for name in DATASETS
+        }
+
+    def _kept(self, rows: DataFrame, before: dict[str, DataFrame]) -> DataFrame:
+        """The rows that are counted: no copies, and none that the compacted rows have."""
+        kept = copies.without_copies(rows) if copies.has_copies(rows) else rows
+        if not before:
+            return kept
+        # Rows of a known interval and a known session are copies: their raw file is missing.
+        there, known = F.broadcast(before[INTERVALS]), before[SESSIONS]
+        again = kept.join(there, list(_INTERVAL), "left_semi")
+        new = kept.join(there, list(_INTERVAL), "left_anti")
+        return new.unionByName(again.join(known, list(raw.SESSION), "left_anti"))
+
+    def _new_intervals(self, rows: DataFrame, before: dict[str, DataFrame]) -> DataFrame:
+        found = copies.without_copies(raw.of_intervals(rows), _INTERVAL)
+        return found.join(before[INTERVALS].select(*_INTERVAL), list(_INTERVAL), "left_anti") if before else found
+
+    def _written(
+        self, frames: dict[str, DataFrame], hours: Sequence[Hour], snapshot: Snapshot
+    ) -> dict[str, list[AddAction]]:
+        """Write the datasets side by side: most of the time of a small one is planning."""
+        folder = new_folder()
         shares = {hour.hour_us: max(1, -(-int(hour.rows) // PART_ROWS)) for hour in hours}
-        if before is not None:
-            shares[hours[0].hour_us] = max(len(before.files(SESSIONS)), *shares.values())
-        aggregation = Aggregation(self.metrics, tuple(shares), snapshot.slot_us, before)
-        stages = Stages(aggregation, snapshot.storage, shares)
-        tasks = tasks_of([*packed(files.values()), *([None] if before is not None else [])])
-        with progress.stage(f"{named(hours)}: compacting {counted(len(files), 'file')}") as stage:
-            made = _collected(apart(_run_here, stages, tasks) if self.apart else _run_here(stages, tasks))
-            stage.note = f"{counted(sum(part.rows for part in made.parts), 'row')} of sessions"
-        return made
+
+        def write(dataset: str) -> list[AddAction]:
+            return writing.write(frames[dataset], dataset, snapshot.storage, folder, shares)
+
+        with ThreadPoolExecutor(len(frames)) as pool:
+            return dict(zip(frames, pool.map(write, frames), strict=True))
 
 
-def _run_here(stages: Stages, tasks: pa.Table) -> pa.Table:
-    """Both stages in this process."""
-    batches = stages.written(stages.aggregated(tasks.to_batches()))
-    return pa.Table.from_batches(batches, schema=WRITTEN)
+def usual_interval(spark: "SparkSession", metrics: Storage, names: Sequence[str]) -> int:
+    """The median length of an interval in microseconds, of active sessions if there are any."""
+    rows = raw.of_sessions(raw.read(spark, [metrics.spark_path(name) for name in names]))
+    active = F.when((raw.total("offered") > 0) | (raw.total("sent") > 0), raw.duration())
+    found = rows.agg(F.percentile_approx(active, 0.5, 200), F.percentile_approx(raw.duration(), 0.5, 200)).first()
+    return int((found and (found[0] or found[1])) or 0)
 
 
-def _before(hour: Hour, snapshot: Snapshot) -> HourFiles | None:
-    """The compacted rows that an hour is added to."""
-    if not hour.adds:
-        return None
-    files = {name: snapshot.files(name, hour.hour_us, hour.hour_us + 1) for name in DATASETS}
-    return HourFiles(snapshot.storage, files)
+def name_of(uri: str) -> str:
+    """A raw file's name in the metrics folder, by its URI in Spark."""
+    return "/".join(unquote(uri, errors="surrogateescape").rsplit("/", 3)[1:])
 
 
-def _collected(written: pa.Table) -> Aggregated:
-    files: dict[str, list[AddAction]] = defaultdict(list)
-    parts: list[FileHour] = []
-    dropped: dict[tuple[str, int], int] = defaultdict(int)
-    for row in written.to_pylist():
-        match row["dataset"]:
-            case aggregate.PARTS:
-                for part in opened(row["rows"]).to_pylist():
-                    parts.append(FileHour(name=part.pop("file"), **part))
-            case aggregate.DROPPED:
-                for lost in opened(row["rows"]).to_pylist():
-                    dropped[lost["file"], lost["hour_us"]] += lost["rows"]
-            case dataset:
-                files[dataset].append(added(row["path"], row["size"], row["hour_us"], {"numRecords": row["count"]}))
-    return Aggregated(files, parts, dropped)
+def _parts(counts: DataFrame) -> list[FileHour]:
+    """The rows of sessions by file, hour and broker.
+
+    Raises:
+        ImpossibleError: some rows are impossible.
+    """
+    found = intervals.by_hour(counts).collect()
+    if any(row["wrong"] for row in found):
+        raise ImpossibleError
+    names = ("hour_us", "broker", "rows", "first_us", "last_us")
+    return [FileHour(name_of(row[raw.FILE]), *[row[name] for name in names]) for row in found if row["rows"]]
+
+
+def _dropped(parts: Sequence[FileHour], kept: Sequence[FileHour]) -> dict[tuple[str, int], int]:
+    """File and hour -> rows that were left out."""
+    found: dict[tuple[str, int], int] = defaultdict(int)
+    for part in parts:
+        found[part.name, part.hour_us] += part.rows
+    for part in kept:
+        found[part.name, part.hour_us] -= part.rows
+    return {place: rows for place, rows in found.items() if rows}

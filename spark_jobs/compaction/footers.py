@@ -3,16 +3,16 @@
 A Parquet file ends with its footer, so a truncated file is detected without reading it.
 """
 
-import io
 import time
 from dataclasses import replace
-from typing import BinaryIO, Final
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.compaction.thrift import Chunk, row_groups
-from spark_jobs.compaction.values import FIRST_US, brokers_of, extents, impossible, moment
+from spark_jobs.datasets.limits import END_YEAR, FIRST_US, FIRST_YEAR, LAST_US
 from spark_jobs.formats import name as shown
 from spark_jobs.metrics import HISTOGRAM_TYPE, SCHEMA
 from spark_jobs.storage import Entry, Storage, StorageError
@@ -27,10 +27,17 @@ IMPOSSIBLE: Final = "impossible"
 
 DAMAGED: Final = "is damaged"  # prefix of the reason for a file with a valid footer
 
+LONGEST_HOURS: Final = 48
+"""One export has one interval_end; merged files are still in the folder of one hour."""
 AHEAD_US: Final = 24 * HOUR_US
-"""How much later than its file a row may be."""
-_TAIL: Final = 8  # bytes after the footer: its length, and PAR1
-_CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "LZ4_RAW", "ZSTD"})
+"""How much later than its file a row may be.
+
+Later rows would be in the range of each report without `--to`, until their time comes. A clock that is less than this
+fast is a finding.
+"""
+_END: Final = "interval_end"
+_LONGEST_ERROR: Final = 300  # letters
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _ARROW_TYPES: Final = {
     "string": pa.string(),
@@ -65,54 +72,22 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
             status, why = _schema_of(schema, metadata.metadata or {})
             if status == FOREIGN:
                 return judged(status, why)
-            groups = _groups(source, metadata)
-            if foreign := _foreign_codec(groups):
-                return judged(UNREADABLE, foreign)
-            found = extents(file, groups)
-            wrong = impossible(found) or _from_the_future(found["interval_end"].high, entry.modified_us)
-            brokers = () if wrong else brokers_of(file, groups)
+            first, last = _ends(file)
     except pa.ArrowInvalid as error:
         return judged(*_broken(storage, entry, error))
     except Exception as error:  # pyarrow raises many types for a damaged footer
+        if isinstance(error, OSError) and error.errno is None:  # a damaged page
+            return damaged(judged(UNREADABLE, ""), _reason(error))
         return judged(UNREADABLE, f"cannot be read: {_reason(error)}")
-    if wrong:
+    if first is not None and last is not None and (wrong := _impossible(first, last, entry.modified_us)):
         return replace(judged(IMPOSSIBLE, wrong), rows=metadata.num_rows)
-    ends = found["interval_end"]
-    good = judged(status, why)
-    return replace(good, rows=metadata.num_rows, first_us=ends.low, last_us=ends.high, brokers=brokers)
-
-
-def _from_the_future(last_us: int | None, modified_us: int) -> str:
-    """What is wrong about rows that are later than their file; empty if nothing is.
-
-    They would be in the store, and in the range of each report without `--to`, until their time comes. A clock that is
-    less than AHEAD_US fast is a finding.
-    """
-    now_us = int(time.time() * 1_000_000)
-    written_us = min(modified_us, now_us) if modified_us >= FIRST_US else now_us  # a copy may have lost its time
-    if last_us is None or last_us <= written_us + AHEAD_US:
-        return ""
-    written = f"but the file was written by {moment(written_us)}"
-    return f"impossible values: interval_end is {moment(last_us)}, {written} (is the broker's clock set?)"
+    return replace(judged(status, why), rows=metadata.num_rows, first_us=first, last_us=last)
 
 
 def _reason(error: Exception) -> str:
     """Why a file cannot be read, without its name, which is said already."""
     cause = error.__cause__ if isinstance(error, StorageError) else None
     return (cause.strerror if isinstance(cause, OSError) else None) or first_line(error)
-
-
-def damage_of(storage: Storage, file: FileRecord) -> FileRecord | None:
-    """Read a file completely, after a job has failed. None if it is valid."""
-    try:
-        with storage.open(file.name) as source, pq.ParquetFile(source, page_checksum_verification=True) as parquet:
-            for _ in parquet.iter_batches():
-                pass
-    except StorageError as error:
-        return FileRecord(file.name, file.size, file.modified_us, UNREADABLE, f"cannot be read: {_reason(error)}")
-    except Exception as error:  # as above
-        return damaged(file, first_line(error))
-    return None
 
 
 def damaged(file: FileRecord, why: str) -> FileRecord:
@@ -142,7 +117,7 @@ def _broken(storage: Storage, entry: Entry, error: Exception) -> tuple[str, str]
 
 def first_line(error: Exception) -> str:
     """What an error says, in one line."""
-    return str(error).partition("\n")[0].removesuffix(".") or type(error).__name__
+    return shown(str(error).partition("\n")[0].removesuffix("."), _LONGEST_ERROR) or type(error).__name__
 
 
 def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, str]:
@@ -179,18 +154,6 @@ def _same_name(names: list[str]) -> str:
     return ""
 
 
-def _groups(source: BinaryIO, metadata: pq.FileMetaData) -> list[list[Chunk]]:
-    source.seek(-_TAIL - metadata.serialized_size, io.SEEK_END)
-    return row_groups(source.read(metadata.serialized_size))
-
-
-def _foreign_codec(groups: list[list[Chunk]]) -> str:
-    """The reason why a file is not decompressed; empty if it is."""
-    foreign = sorted({chunk.codec for chunks in groups for chunk in chunks} - _CODECS)
-    expected = "expected zstd, snappy, gzip, lz4 or none"
-    return f"cannot be read: its codec is {foreign[0]}; {expected}" if foreign else ""
-
-
 def _same_type(got: pa.DataType, right: pa.DataType) -> bool:
     """Whether both are the same on disk; large variants and the name of a list's item are ignored."""
     if pa.types.is_string(right):
@@ -199,3 +162,37 @@ def _same_type(got: pa.DataType, right: pa.DataType) -> bool:
         is_list = pa.types.is_list(got) or pa.types.is_large_list(got)
         return bool(is_list and got.value_type == right.value_type)
     return bool(got == right)
+
+
+def _ends(file: pq.ParquetFile) -> tuple[int | None, int | None]:
+    """The first and last interval_end of a file; None without rows.
+
+    The footer has them too, but pyarrow ends the process if a damaged footer has another type for a column.
+    """
+    ends = file.read([_END])[_END].cast(pa.int64())
+    found = pc.min_max(ends)
+    return found["min"].as_py(), found["max"].as_py()
+
+
+def _impossible(first: int, last: int, modified: int) -> str:
+    """What is impossible about the times of a file; empty if nothing is."""
+    for end in (first, last):
+        if not FIRST_US <= end <= LAST_US:
+            expected = f"expected a time from {FIRST_YEAR} to {END_YEAR - 1} (is the broker's clock set?)"
+            return f"impossible values: {_END} is {_moment(end)}; {expected}"
+    if last - first > LONGEST_HOURS * HOUR_US:
+        expected = f"expected at most {LONGEST_HOURS} hours in one file"
+        return f"impossible values: {_END} is {_moment(first)} to {_moment(last)}; {expected}"
+    now = int(time.time() * 1_000_000)
+    written = min(modified, now) if modified >= FIRST_US else now  # a copy may have lost its time
+    if last > written + AHEAD_US:
+        but = f"but the file was written by {_moment(written)}"
+        return f"impossible values: {_END} is {_moment(last)}, {but} (is the broker's clock set?)"
+    return ""
+
+
+def _moment(us: int) -> str:
+    try:
+        return (_EPOCH + timedelta(microseconds=us)).isoformat()
+    except OverflowError:
+        return f"{us:,} microseconds after 1970"

@@ -24,7 +24,6 @@ from spark_jobs.store.taken import (
 
 if TYPE_CHECKING:
     from spark_jobs.compaction.engine import Engine
-    from spark_jobs.compaction.spark_engine import SparkEngine
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class HourBuilder:
         progress: prints each step.
     """
 
-    engine: "Engine | SparkEngine"
+    engine: "Engine"
     snapshot: Snapshot
     watermarks: Mapping[str, int]
     earlier: Mapping[str, int]

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from spark_jobs.compaction.footers import DAMAGED
+from spark_jobs.compaction.footers import DAMAGED, IMPOSSIBLE
 from spark_jobs.storage import Entry
 from spark_jobs.store.delta import FILES, Snapshot, StoredFile
 from spark_jobs.store.schema import HOUR_US
@@ -31,9 +31,9 @@ class Known:
         self._read: dict[int, Mapping[str, FileRecord]] = {}
 
     def damaged(self, entry: Entry) -> FileRecord | None:
-        """The record of a file that was found to be damaged, which takes reading all of it; None if it is not known."""
+        """The record of a file that is damaged or impossible, for which all of it was read; None if it is not known."""
         file = self._skipped.get(text(entry.name))
-        if file is None or not file.why.startswith(DAMAGED):
+        if file is None or not (file.why.startswith(DAMAGED) or file.status == IMPOSSIBLE):
             return None
         return file if (file.size, file.modified_us) == (entry.size, entry.modified_us) else None
 

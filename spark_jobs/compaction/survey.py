@@ -5,7 +5,7 @@ Expected layout: ROOT/date=YYYY-MM-DD/hour=HH/*.parquet, by the UTC hour of inte
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -58,8 +58,8 @@ class Survey:
         return sum(file.rows or 0 for file in self.good)
 
 
-def inspected_here(storage: Storage, entries: Sequence[Entry]) -> list[FileRecord]:
-    """Read and validate the footers of files in this process."""
+def _inspected(storage: Storage, entries: Sequence[Entry]) -> list[FileRecord]:
+    """Read and validate the footers of files."""
     if isinstance(storage, LocalStorage):
         return [inspect(storage, entry) for entry in entries]
     with ThreadPoolExecutor(FOOTER_READERS) as pool:
@@ -71,7 +71,6 @@ def survey(
     known: Known = NOTHING_KNOWN,
     start_us: int | None = None,
     end_us: int | None = None,
-    inspected: Callable[[Storage, Sequence[Entry]], list[FileRecord]] = inspected_here,
 ) -> Survey:
     """Find the files that may have rows of [start, end), and inspect the footers of those that the store does not have.
 
@@ -79,7 +78,6 @@ def survey(
         storage: the metrics folder.
         known: what the store knows of files.
         start_us, end_us: range of interval_end; None: open.
-        inspected: reads and validates footers.
 
     Raises:
         ReportError: the folder does not exist or has no metrics file.
@@ -107,7 +105,7 @@ def survey(
             new.append(entry)
     if not (new or unchanged or damaged) and (outside or not skipped):
         raise ReportError(_nothing(storage, start_us, end_us))
-    found = inspected(storage, new)
+    found = _inspected(storage, new)
     skipped += [file for file in found if file.status not in USED]
     return Survey(
         tuple(file for file in found if file.status in USED),

@@ -15,6 +15,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.datasets.limits import MOST_ENTRY
 from spark_jobs.metrics import BUCKETS, COUNT_SHIFT
 
 _GROUP: Final = ("group", "group2")
@@ -50,8 +51,11 @@ def _entries(rows: DataFrame, key: Sequence[str], lists: Sequence[Column]) -> Da
     group = [column.alias(name) for column, name in zip(_hashes(key), _GROUP, strict=True)]
     lists_each = rows.select(*group, F.explode(named).alias("one")).where(F.col("one.list").isNotNull())
     each = lists_each.select(*_GROUP, F.col("one.at").alias("at"), F.explode("one.list").alias("entry"))
-    place = F.col("at") + F.col("entry").bitwiseAND(F.lit(BUCKETS - 1)).cast("int")
-    return each.select(*_GROUP, place.alias("place"), F.shiftright("entry", COUNT_SHIFT).alias("count"))
+    entry = F.col("entry")
+    count = F.when(entry.between(0, MOST_ENTRY), F.shiftright(entry, COUNT_SHIFT))
+    place = F.col("at") + entry.bitwiseAND(F.lit(BUCKETS - 1)).cast("int")
+    wrong = F.raise_error(F.lit("an entry of a histogram is impossible"))
+    return each.select(*_GROUP, place.alias("place"), count.otherwise(wrong).alias("count"))
 
 
 def _collected(entries: DataFrame, names: Sequence[str]) -> DataFrame:

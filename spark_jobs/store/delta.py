@@ -84,23 +84,6 @@ class Change:
 
 
 @dataclass(frozen=True)
-class HourFiles:
-    """The files of some tables for one hour of a snapshot: this part of it can be sent to other processes.
-
-    Attributes:
-        storage: the store's folder.
-        tables: name -> files.
-    """
-
-    storage: Storage
-    tables: Mapping[str, Sequence[StoredFile]]
-
-    def files(self, name: str, _start_us: int | None = None, _end_us: int | None = None) -> list[StoredFile]:
-        """The files of a table."""
-        return list(self.tables[name])
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """One state of a store; later commits do not change it.
 
@@ -256,25 +239,19 @@ def new_folder() -> str:
 
 
 def added(path: str, size: int, hour_us: int | None, statistics: Mapping[str, Any]) -> AddAction:
-    """The entry for a new file; the statistics are Delta's."""
+    """The entry for a new file; its statistics are those of Delta."""
     values = partition_of(hour_us) if hour_us is not None else {}
     return AddAction(path, size, values, int(time.time() * 1000), True, json.dumps(statistics))
 
 
 def add_rows(storage: Storage, name: str, rows: pa.Table, hour_us: int | None = None) -> AddAction:
     """Write rows as one file of a table, of one hour if the table has hours."""
-    path, size = write_rows(storage, name, rows, hour_us)
-    return added(path, size, hour_us, {"numRecords": rows.num_rows})
-
-
-def write_rows(storage: Storage, name: str, rows: pa.Table, hour_us: int | None) -> tuple[str, int]:
-    """The same without an entry; returns the file's path below the table's folder, and its size."""
     data = BytesIO()
     pq.write_table(rows, data, compression="zstd")
     values = partition_of(hour_us) if hour_us is not None else {}
     path = "/".join([new_folder(), *[f"{key}={value}" for key, value in values.items()], "rows.parquet"])
     storage.write(f"{name}/{path}", data.getvalue())
-    return path, len(data.getvalue())
+    return added(path, len(data.getvalue()), hour_us, {"numRecords": rows.num_rows})
 
 
 def _settled(snapshot: Snapshot, name: str) -> DeltaTable:

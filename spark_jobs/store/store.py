@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.errors import ReportError
 from spark_jobs.storage import Storage, open_storage
-from spark_jobs.store.delta import BROKERS, FILES, SKIPPED, HourFiles, Snapshot, open_snapshot
+from spark_jobs.store.delta import BROKERS, FILES, SKIPPED, Snapshot, open_snapshot
 from spark_jobs.store.schema import DATASETS, HOUR_US, SESSIONS, STARVATION, TIMELINE, TIMES, arrow_types
 from spark_jobs.store.taken import FileRecord, Ledger, records_of, watermarks_of
 
@@ -43,7 +43,7 @@ ALL: Final = Selection()
 class StoredRows:
     """The rows of one dataset in a selection, with times in microseconds."""
 
-    snapshot: Snapshot | HourFiles
+    snapshot: Snapshot
     dataset: str
     selection: Selection
 

@@ -14,14 +14,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def run() -> Run:
-    """Updates a store without Spark; with `idle`, there must be nothing to do."""
-    return runner()
-
-
-@pytest.fixture(scope="session")
-def run_spark(spark: "SparkSession") -> Run:
-    """The same by Spark."""
+def run(spark: "SparkSession") -> Run:
+    """Updates a store; with `idle`, there must be nothing to do."""
     return runner(spark)
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from spark_jobs.bundle import write_bundle
-from tests.support.spark.compacting import runner, tables
+from tests.support.spark.compacting import Run, tables
 from tests.support.spark.metrics_files import row, write_metrics
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -81,11 +81,11 @@ def master(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def here(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `raw`, metrics of two hours, and `here`, the store that this machine makes of them."""
     folder = tmp_path_factory.mktemp("here")
     write_metrics(folder / "raw", [row(name, 60 * n, 60, offered_qos1=2) for name in "ab" for n in range(1, 70)])
-    runner()(folder / "raw", folder / "here")
+    run(folder / "raw", folder / "here")
     return folder
 
 

@@ -102,9 +102,9 @@ def test_arrival(fleet: Fleet, run: Run, tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 @pytest.mark.slow
-def test_spark_compacts_the_same(fleet: Fleet, run_spark: Run, tmp_path: Path) -> None:
+def test_spark_compacts_the_same(fleet: Fleet, run: Run, tmp_path: Path) -> None:
     """Spark gives the same rows and the same records of files."""
-    made = bring_up(run_spark, fleet.metrics, tmp_path / "store")
+    made = bring_up(run, fleet.metrics, tmp_path / "store")
     assert made == fleet.made
     assert tables(tmp_path / "store") == tables(fleet.store)
     assert open_store(str(tmp_path / "store")).ledgers() == open_store(str(fleet.store)).ledgers()

@@ -18,9 +18,8 @@ from spark_jobs.store.delta import ConflictError
 from spark_jobs.store.schema import SESSIONS, stored_schema
 from spark_jobs.store.store import Selection, open_store
 from spark_jobs.store.taken import FileRecord
-from tests.support.damage import spoil, turn_a_bit
 from tests.support.spark.compacting import HOUR, NEXT, Run, minutes, rows_of, tables
-from tests.support.spark.metrics_files import NOON, arrow_schema, histogram, row, write_file
+from tests.support.spark.metrics_files import NOON, arrow_schema, histogram, write_file
 
 pytestmark = pytest.mark.once
 
@@ -210,22 +209,6 @@ def test_a_store_in_the_metrics_folder_is_refused(run: Run, two_hours: TwoHours)
     shutil.copytree(store, raw / "_store")
     found = run(raw, raw / "_store", idle=True)
     assert (found.hours, found.files) == (0, 2)
-
-
-def test_damage_behind_sound_footers_is_found(run: Run, tmp_path: Path) -> None:
-    """Garbage in pages, and values that only checksums reveal: named and skipped, and the rest is compacted."""
-    raw, store = tmp_path / "raw", tmp_path / "store"
-    write_file(raw / HOUR / "first.parquet", minutes(1))
-    write_file(raw / NEXT / "good.parquet", minutes(61))
-    spoil(write_file(raw / NEXT / "garbage.parquet", minutes(*range(62, 110))))
-    turn_a_bit(write_file(raw / NEXT / "turned.parquet", [row(end=3600 + n, offered_qos1=n * n) for n in range(1, 41)]))
-    done = run(raw, store)
-    assert (done.hours, done.rows, done.skipped) == (2, 2, 2)
-    found = records(store)
-    for name in ("garbage.parquet", "turned.parquet"):
-        assert found[name].why.startswith("is damaged"), name
-    assert [made["rows"] for made in rows_of(open_store(str(store)).sessions())] == [1, 1]
-    assert run(raw, store, idle=True).skipped == 2
 
 
 def test_what_could_not_be_opened_is_tried_again(

@@ -30,15 +30,15 @@ def write_two_hours(raw: Path) -> None:
     write_file(raw / NEXT / "b.parquet", minutes(61))
 
 
-def runner(spark: "SparkSession | None" = None) -> Run:
-    """A function that compacts, by Spark if there is a session, else here; with `idle`, there must be nothing to do."""
+def runner(spark: "SparkSession") -> Run:
+    """A function that compacts; with `idle`, there must be nothing to do."""
 
     def run_it(metrics: Path | str, store: Path | str, *, idle: bool = False, **options: Any) -> Compacted:
-        def spark_of(_rows: int | None) -> "SparkSession | None":
+        def spark_of() -> "SparkSession":
             assert not idle, "there is nothing to do"
             return spark
 
-        asked = Options(str(metrics), str(store), **{"slot_us": 60_000_000, "apart": False} | options)
+        asked = Options(str(metrics), str(store), **{"slot_us": 60_000_000} | options)
         return compact(asked, spark_of, Progress(quiet=True))
 
     return run_it

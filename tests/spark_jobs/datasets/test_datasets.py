@@ -1,14 +1,17 @@
-"""Aggregated raw rows, compared with the same sums in plain Python."""
+"""Datasets of raw rows, compared with the same sums in plain Python."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
-from spark_jobs.compaction import kernel
+from spark_jobs.datasets import raw
+from spark_jobs.datasets.sessions import sessions
+from spark_jobs.datasets.starvation import starvation
+from spark_jobs.datasets.timeline import timeline
 from spark_jobs.metrics import COUNTERS, HISTOGRAMS, QOS
 from spark_jobs.store.schema import (
     DATASETS,
@@ -22,26 +25,39 @@ from spark_jobs.store.schema import (
     TIMELINE_COUNTERS,
     TIMELINE_GAUGES,
     TIMELINE_HISTOGRAMS,
+    keys,
 )
-from tests.support.spark.metrics_files import NOON, Row, arrow_schema, at, histogram, of_intervals, row
+from tests.support.spark.metrics_files import NOON, Row, at, histogram, row, write_file
 
-pytestmark = pytest.mark.once
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
 
 Compacted = Mapping[str, list[Row]]
+Compact = Callable[[Sequence[Sequence[Row]]], Compacted]
 NOON_US = int(NOON.timestamp()) * 1_000_000
 SLOT_US = 300_000_000
+LISTENERS = ("tcp", "ws")
 
 
-def compacted(parts: Sequence[Sequence[Row]]) -> Compacted:
-    """The compacted rows of raw rows, by dataset and sorted by key: of one part, or of several that are merged."""
-    made = []
-    for part in parts:
-        file = pa.Table.from_pylist([*of_intervals(part), *part], arrow_schema())
-        timeline = kernel.timeline_of(kernel.interval_rows(file), SLOT_US)
-        made.append({**kernel.datasets(kernel.with_hour(kernel.raw_rows(file))), TIMELINE: timeline})
-    if len(made) == 1:
-        return {dataset: table.to_pylist() for dataset, table in made[0].items()}
-    return {dataset: kernel.merged(dataset, [each[dataset] for each in made]).to_pylist() for dataset in made[0]}
+@pytest.fixture
+def compacted(spark: "SparkSession", tmp_path: Path) -> Compact:
+    """Returns the rows by dataset, sorted by key; the raw rows of each part are added to those before."""
+
+    def of(parts: Sequence[Sequence[Row]]) -> Compacted:
+        made: dict[str, DataFrame] = {}
+        for number, part in enumerate(parts):
+            rows = raw.read(spark, [str(write_file(tmp_path / f"{number}.parquet", list(part)))])
+            own = raw.of_sessions(rows)
+            made = {
+                SESSIONS: sessions(own, LISTENERS, made.get(SESSIONS)),
+                TIMELINE: timeline(raw.of_intervals(rows), SLOT_US, made.get(TIMELINE)),
+                STARVATION: starvation(own, made.get(STARVATION)),
+            }
+        return {name: frame.orderBy(*keys(name)).toArrow().to_pylist() for name, frame in made.items()}
+
+    return of
 
 
 def some_rows(count: int) -> list[Row]:
@@ -84,7 +100,7 @@ def added(histograms: list[list[int] | None]) -> list[int] | None:
     return [counts[bucket] * 256 + bucket for bucket in sorted(counts)] if there else None
 
 
-def test_sessions_are_the_sums_of_their_rows() -> None:
+def test_sessions_are_the_sums_of_their_rows(compacted: Compact) -> None:
     """Counters, gauges, histograms, those under pressure, starved and blocked intervals equal those of plain Python."""
     rows = some_rows(110)
     got = compacted([rows])[SESSIONS]
@@ -134,7 +150,7 @@ def inverted(made: Row) -> int:
     return max(0, made["sent_qos0"] - made["waiting_start_qos0"] - gated) if blocked else 0
 
 
-def test_the_timeline_is_the_sums_of_the_rows_of_sessions() -> None:
+def test_the_timeline_is_the_sums_of_the_rows_of_sessions(compacted: Compact) -> None:
     """Of all, and of busy ones that are calm or pressed, by slot; of delivery ratios it has what Jain's index needs."""
     rows = []
     for number, made in enumerate(some_rows(60)):
@@ -168,7 +184,7 @@ def test_the_timeline_is_the_sums_of_the_rows_of_sessions() -> None:
             assert made[f"fair_min_{scope}"] == min(shares, default=None)
 
 
-def test_starved_intervals_in_a_row_are_one_run() -> None:
+def test_starved_intervals_in_a_row_are_one_run(compacted: Compact) -> None:
     """A gap of more than a second, the end of an hour, or a sent delivery ends a run."""
     starved_rows = {"offered_qos1": 2}
     rows = [row("a", 60 * number, 60, **starved_rows) for number in (1, 2, 3)]
@@ -186,7 +202,7 @@ def test_starved_intervals_in_a_row_are_one_run() -> None:
     assert got[0]["offered"] == 6
 
 
-def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows() -> None:
+def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows(compacted: Compact) -> None:
     """Merging two halves gives the same as aggregating all rows at once."""
     rows = some_rows(40)
     whole, merged = compacted([rows]), compacted([rows[:17], rows[17:]])
