@@ -105,8 +105,7 @@ def _report(parsed: argparse.Namespace, progress: Progress) -> int:
 def _compact(parsed: argparse.Namespace, _: Progress) -> int:
     from spark_jobs.compaction import command
 
-    done = command.run(parsed)
-    sys.stdout.write(f"{done.summary(parsed.store)}\n")
+    sys.stdout.write(f"{command.run(parsed)}\n")
     return OK
 
 

@@ -7,16 +7,17 @@ from typing import Final
 from spark_jobs.compaction.clocks import CLOCK, off_clocks
 from spark_jobs.compaction.survey import hour_of
 from spark_jobs.errors import ReportError
-from spark_jobs.formats import span
 from spark_jobs.measures.frames import Finding, SourceFile, StoreFrames
+from spark_jobs.store.erased import erased_of
 from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.store import Selection, Store
-from spark_jobs.store.taken import DUPLICATE, OVERLAPPING, READ, FileRecord
+from spark_jobs.store.taken import DUPLICATE, OVERLAPPING, READ, FileRecord, hour_name
 
 _EXPLANATIONS: Final = {
     DUPLICATE: "Rows of files that have all their rows of the hour in common with other files; counted once.",
     OVERLAPPING: "Rows that are also in another file; counted once.",
 }
+_DROPPED: Final = "Hours that somebody has dropped from the store, with --keep or --drop; this report lacks them."
 _CLOCK: Final = "Brokers whose clock is probably wrong, by the times of their files: {}."
 
 
@@ -39,13 +40,13 @@ def frames_of(store: Store, selection: Selection) -> StoreFrames:
         starvation=store.starvation(selection),
         slot_us=store.slot_us,
         files=[_source_file(record) for record in records],
-        findings=_findings(records, taken),
+        findings=[*_findings(records, taken), *_dropped(store, selection)],
         watermarks=brokers,
         version=store.snapshot.version,
         asked_from_us=selection.start_us,
         asked_to_us=selection.end_us,
         broker=selection.broker,
-        there=_there(store),
+        there=store.there,
         hour_rows={ledger.hour_us: ledger.rows for ledger in ledgers},
     )
 
@@ -79,6 +80,19 @@ def _source_file(record: FileRecord) -> SourceFile:
     return SourceFile(record.name, record.status, record.why, record.rows, record.size)
 
 
+def _dropped(store: Store, selection: Selection) -> list[Finding]:
+    """Dropped hours of the range; an open end of it is that of the store."""
+    hours = store.hours()
+    first_us = hours[0] if selection.start_us is None and hours else selection.start_us or 0
+    end_us = hours[-1] if selection.end_us is None and hours else selection.end_us or 0
+    ranges = [(max(start, first_us), min(end, end_us)) for start, end in erased_of(store.snapshot).hours]
+    there = [(start, end) for start, end in ranges if start < end]
+    if not there:
+        return []
+    number = sum(end - start for start, end in there) // HOUR_US
+    return [Finding("dropped_hours", number, f"{hour_name(there[0][0])}..{hour_name(there[0][1])}", _DROPPED)]
+
+
 def _findings(records: Iterable[FileRecord], taken: Iterable[FileRecord]) -> list[Finding]:
     found = []
     for status, text in _EXPLANATIONS.items():
@@ -90,11 +104,3 @@ def _findings(records: Iterable[FileRecord], taken: Iterable[FileRecord]) -> lis
         told = "; ".join(f"{note.name}: {note.why}" for note in notes[:3])
         found.append(Finding(CLOCK, len(notes), notes[0].name, _CLOCK.format(told)))
     return found
-
-
-def _there(store: Store) -> str:
-    """The hours of the store, for the message about an empty range."""
-    hours = store.hours()
-    if not hours:
-        return f"{store.storage.shown} holds no hours in version {store.snapshot.version}."
-    return f"{store.storage.shown} holds {span(hours[0], hours[-1] + HOUR_US)}."

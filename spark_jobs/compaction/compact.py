@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs.compaction import plan
+from spark_jobs.compaction.attempts import until_committed
 from spark_jobs.compaction.clocks import off_clocks
 from spark_jobs.compaction.damage import damaged_among
 from spark_jobs.compaction.engine import Engine, usual_interval
+from spark_jobs.compaction.erasure import Removed, keep
 from spark_jobs.compaction.hour_builder import HourBuilder
 from spark_jobs.compaction.known import Known
 from spark_jobs.compaction.missing import require_all_files
@@ -26,15 +28,18 @@ from spark_jobs.progress import Progress
 from spark_jobs.storage import Storage, is_hidden, open_storage
 from spark_jobs.store.delta import (
     BROKERS,
+    ERASED,
     SKIPPED,
     Change,
     ConflictError,
     Snapshot,
-    add_rows,
     commit,
     create,
     open_snapshot,
+    replaced,
 )
+from spark_jobs.store.erased import NOTHING, Erased, erased_of
+from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.store import ledgers_of
 from spark_jobs.store.taken import (
     NEWER,
@@ -53,8 +58,6 @@ if TYPE_CHECKING:
 
 FULL: Final = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
 _MOST_MEASURED: Final = 20  # files whose rows say what the usual interval is
-ATTEMPTS: Final = 10
-"""How often a run starts again because another one has committed before it."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Options:
         default_slot_us: None: chosen by the usual interval of the rows.
         rebuild: build the hours of the range again from their raw files.
         accept_loss: rebuild also hours of which raw files are no longer there.
+        keep_from_us: hours before this one are dropped afterwards, and not built; None: none are dropped.
     """
 
     metrics: str
@@ -78,6 +82,7 @@ class Options:
     default_slot_us: int | None = None
     rebuild: bool = False
     accept_loss: bool = False
+    keep_from_us: int | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,7 @@ class Compacted:
         late: files with rows older than the broker's last compacted row.
         duplicates: rows left out because their key occurs in another file.
         slot_us: length of the timeline's slots.
+        removed: what was dropped after it; None: nothing was asked for.
     """
 
     hours: int
@@ -101,14 +107,16 @@ class Compacted:
     late: int
     duplicates: int
     slot_us: int
+    removed: Removed | None = None
 
     def summary(self, store: str) -> str:
         """The result in one line."""
+        dropped = f"; {self.removed}" if self.removed is not None else ""
         if not self.hours:
-            return f"{store} is up to date with {self.files:,} files; {self.skipped:,} skipped"
+            return f"{store} is up to date with {self.files:,} files; {self.skipped:,} skipped{dropped}"
         return (
             f"{store}: {self.hours:,} hours built from {self.rows:,} rows, {self.files:,} files seen, "
-            f"{self.skipped:,} skipped, {self.late:,} late, {self.duplicates:,} duplicate rows left out"
+            f"{self.skipped:,} skipped, {self.late:,} late, {self.duplicates:,} duplicate rows left out{dropped}"
         )
 
 
@@ -126,12 +134,10 @@ def compact(options: Options, spark_of: "SparkOf", progress: Progress) -> Compac
     metrics, store = open_storage(options.metrics), open_storage(options.store)
     _require_apart(metrics, store)
     store.make_folder()
-    for _ in range(ATTEMPTS):
-        try:
-            return _Compaction(options, metrics, store, spark_of, progress).run()
-        except ConflictError:
-            progress.warn("another run has changed the store meanwhile: starting again from its state")
-    raise ReportError(f"{store.shown}: {ATTEMPTS} attempts met commits of other runs; run one compaction at a time")
+    done = until_committed(lambda: _Compaction(options, metrics, store, spark_of, progress).run(), store, progress)
+    if options.keep_from_us is None:
+        return done
+    return replace(done, removed=keep(options.store, options.keep_from_us, progress))
 
 
 @dataclass
@@ -146,6 +152,7 @@ class _Compaction:
     snapshot: Snapshot | None = None
     ledgers: dict[int, Ledger] = field(default_factory=dict)
     skipped: dict[str, FileRecord] = field(default_factory=dict)
+    erased: Erased = NOTHING
     made: dict[int, Ledger] = field(default_factory=dict)
 
     def run(self) -> Compacted:
@@ -177,14 +184,17 @@ class _Compaction:
         options = self.options
         if self.snapshot is not None:
             self.skipped = by_name(records_of(self.snapshot.arrow(SKIPPED)))
-        known = Known(None if options.rebuild else self.snapshot, self.skipped)
+            self.erased = erased_of(self.snapshot)
+        known = Known(None if options.rebuild else self.snapshot, self.skipped, self._left_out())
         with self.progress.stage(f"searching files in {self.metrics.shown}") as stage:
             found = survey(self.metrics, known, options.start_us, options.end_us)
+            good = tuple(file for file in found.good if not self._left_out().has_all(file.hours))
+            found = replace(found, good=good, unchanged=found.files - len(good))
             stage.note = (
                 f"{counted(found.files, 'file')}, new ones with {counted(found.rows, 'row')} of sessions and intervals"
                 f", {len(found.skipped):,} skipped"
             )
-        if not found.good and self.snapshot is None:
+        if not (found.good or found.unchanged) and self.snapshot is None:
             require_good(self.metrics, found.skipped)
         if self.snapshot is not None:
             self.ledgers = ledgers_of(self.snapshot, hours=_hours_of(found.good))
@@ -195,6 +205,13 @@ class _Compaction:
             if self.skipped.get(text(skipped.name)) != replace(skipped, name=text(skipped.name)):
                 self.progress.warn(f"skipped {skipped.name}: {skipped.why}")
         return found
+
+    def _left_out(self) -> Erased:
+        """The hours that are not built: dropped ones, unless a range to rebuild names them, and those not kept."""
+        options = self.options
+        named = options.rebuild and (options.start_us is not None or options.end_us is not None)
+        erased = NOTHING if named else self.erased
+        return erased if options.keep_from_us is None else erased.with_hours(0, options.keep_from_us)
 
     def _beside(self, found: Survey) -> list[FileRecord]:
         """The unchanged files that have rows of the same hours as new files, and are still there."""
@@ -216,12 +233,14 @@ class _Compaction:
         """Build all changed hours in batches, and commit each batch."""
         options = self.options
         ledgers = {} if options.rebuild else self.ledgers
-        hours = plan.plan(found.good, ledgers | self.made, options.start_us, options.end_us)
+        left_out = self._left_out()
+        planned = plan.plan(found.good, ledgers | self.made, options.start_us, options.end_us)
+        hours = [hour for hour in planned if not left_out.has(hour.hour_us)]
         if not hours:
             return
         if options.rebuild and not options.accept_loss:
             require_all_files(hours, self.ledgers)
-        engine = Engine(self.spark_of(), self.metrics)
+        engine = Engine(self.spark_of(), self.metrics, self.erased)
         if self.snapshot is None:
             slot_us = options.slot_us or options.default_slot_us or self._usual_slot(hours)
             self.snapshot = create(self.store, slot_us)
@@ -231,9 +250,19 @@ class _Compaction:
             earlier = watermarks_of(self.snapshot.arrow(BROKERS))
             builder = HourBuilder(engine, self.snapshot, watermarks, earlier, before, self.progress)
             built = builder.build(batch)
-            self.snapshot = commit(self.snapshot, built.changes)
+            self.snapshot = commit(self.snapshot, {**built.changes, **self._restored(batch)})
             self.ledgers |= built.ledgers
             self.made |= built.ledgers
+
+    def _restored(self, hours: Iterable[Hour]) -> dict[str, Change]:
+        """The change of what is left out: dropped hours are there again."""
+        assert self.snapshot is not None
+        back = [hour.hour_us for hour in hours if self.erased.has(hour.hour_us)]
+        if not back:
+            return {}
+        for hour_us in back:
+            self.erased = self.erased.without_hours(hour_us, hour_us + HOUR_US)
+        return {ERASED: replaced(self.snapshot, ERASED, self.erased.table())}
 
     def _usual_slot(self, hours: Iterable[Hour]) -> int:
         names = sorted({file.name for hour in hours for file in hour.files})
@@ -255,8 +284,7 @@ class _Compaction:
         skipped = [replace(file, name=text(file.name)) for file in found.skipped]
         if {*kept, *skipped} != set(self.skipped.values()):
             rows = records_table(sorted((*kept, *skipped), key=lambda file: file.name))
-            change = Change([add_rows(self.store, SKIPPED, rows)], self.snapshot.files(SKIPPED))
-            self.snapshot = commit(self.snapshot, {SKIPPED: change})
+            self.snapshot = commit(self.snapshot, {SKIPPED: replaced(self.snapshot, SKIPPED, rows)})
 
     def _summary(self, found: Survey, before: dict[int, Ledger]) -> Compacted:
         earlier = {(hour, file.name) for hour, ledger in before.items() for file in ledger.files if file.late}

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_jobs.compaction import writing
 from spark_jobs.compaction.hour_builder import Aggregated, FileHour, named
 from spark_jobs.compaction.plan import Hour
-from spark_jobs.datasets import copies, intervals, raw
+from spark_jobs.datasets import copies, forgotten, intervals, raw
 from spark_jobs.datasets.sessions import sessions
 from spark_jobs.datasets.starvation import starvation
 from spark_jobs.datasets.timeline import timeline
@@ -22,6 +22,7 @@ from spark_jobs.formats import counted
 from spark_jobs.progress import Progress
 from spark_jobs.storage import Storage
 from spark_jobs.store.delta import Snapshot, new_folder
+from spark_jobs.store.erased import NOTHING, Erased
 from spark_jobs.store.frames import stored_rows
 from spark_jobs.store.schema import DATASETS, HOUR_US, INTERVALS, SESSIONS, STARVATION, TIMELINE
 
@@ -44,16 +45,18 @@ class Engine:
     Attributes:
         spark: the session.
         metrics: the folder of the files.
+        erased: clients of which rows are left out.
     """
 
     spark: "SparkSession"
     metrics: Storage
+    erased: Erased = NOTHING
 
     def aggregate(self, hours: Sequence[Hour], snapshot: Snapshot, progress: Progress) -> Aggregated:
         """Aggregate several hours from raw files, or one hour that is added to its compacted rows."""
         names = sorted({file.name for hour in hours for file in hour.files})
         with progress.stage(f"{named(hours)}: compacting {counted(len(names), 'file')}") as stage:
-            rows = self._rows(names, [hour.hour_us for hour in hours])
+            rows = forgotten.without(self._rows(names, [hour.hour_us for hour in hours]), self.erased)
             before = self._before(hours[0], snapshot)
             of_sessions = raw.of_sessions(rows)
             counts = intervals.by_file(rows).persist()

@@ -10,7 +10,7 @@ from deltalake.transaction import AddAction
 from spark_jobs.compaction.plan import Hour
 from spark_jobs.formats import span
 from spark_jobs.progress import Progress
-from spark_jobs.store.delta import BROKERS, FILES, Change, Snapshot, add_rows
+from spark_jobs.store.delta import BROKERS, FILES, Change, Snapshot, add_rows, replaced
 from spark_jobs.store.schema import DATASETS, HOUR_US
 from spark_jobs.store.taken import (
     DUPLICATE,
@@ -97,8 +97,7 @@ class HourBuilder:
         marks = dict(self.earlier)
         for part in made.parts:
             marks[part.broker] = max(marks.get(part.broker, 0), part.last_us)
-        brokers = add_rows(storage, BROKERS, watermarks_table(marks))
-        changes[BROKERS] = Change([brokers], self.snapshot.files(BROKERS))
+        changes[BROKERS] = replaced(self.snapshot, BROKERS, watermarks_table(marks))
         return BuiltHours(changes, ledgers)
 
     def _ledgers(

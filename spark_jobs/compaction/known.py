@@ -7,6 +7,7 @@ from typing import Final
 from spark_jobs.compaction.footers import DAMAGED, IMPOSSIBLE
 from spark_jobs.storage import Entry
 from spark_jobs.store.delta import FILES, Snapshot, StoredFile
+from spark_jobs.store.erased import NOTHING, Erased
 from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.taken import FileRecord, by_name, records_of, text
 
@@ -19,11 +20,13 @@ class Known:
 
     Args:
         snapshot: the store; None: it knows no files.
+        erased: its dropped hours.
         skipped: name -> skipped file.
     """
 
-    def __init__(self, snapshot: Snapshot | None, skipped: Mapping[str, FileRecord]) -> None:
+    def __init__(self, snapshot: Snapshot | None, skipped: Mapping[str, FileRecord], erased: Erased = NOTHING) -> None:
         self._snapshot = snapshot
+        self._erased = erased
         self._skipped = skipped
         self._tables: dict[int, list[StoredFile]] = defaultdict(list)
         for table in snapshot.files(FILES) if snapshot is not None else ():
@@ -38,13 +41,15 @@ class Known:
         return file if (file.size, file.modified_us) == (entry.size, entry.modified_us) else None
 
     def has(self, entry: Entry, hour_us: int) -> bool:
-        """Whether the store has all rows of this file, which is in the folder of this hour."""
+        """Whether the store has, or has dropped, all rows of this file, which is in the folder of this hour."""
+        if self._erased.has_all([hour_us + near for near in _NEAR]):
+            return True
         if text(entry.name) in self._skipped:  # it may be valid by now
             return False
         for near in _NEAR:
             if (file := self._hour(hour_us + near).get(entry.name)) is not None:
                 same = (file.size, file.modified_us) == (entry.size, entry.modified_us)
-                return same and all(entry.name in self._hour(hour) for hour in file.hours)
+                return same and all(self._erased.has(hour) or entry.name in self._hour(hour) for hour in file.hours)
         return False
 
     def _hour(self, hour_us: int) -> Mapping[str, FileRecord]:

@@ -1,8 +1,8 @@
 """Table `quality`: faults of the input, counted, with an example. They do not stop a report.
 
 From the store: skipped files (truncated, empty, foreign, too new ...), duplicate and overlapping rows, wrong clocks,
-hours with missing rows. From the rows: counters that do not reconcile, sessions whose intervals overlap, sessions that
-appear once, client ids with unusual characters.
+hours with missing rows, dropped hours. From the rows: counters that do not reconcile, sessions whose intervals overlap,
+sessions that appear once, client ids with unusual characters.
 """
 
 import re

@@ -14,7 +14,7 @@ ALIKE: Final = 0.99  # from this Jain's index of the delivery ratio on, sessions
 NEARLY_ALL: Final = 0.8  # a property of this share of the sessions is typical
 LESS: Final = f"{WELL_SERVED * 100:.0f}{formats.NARROW_SPACE}%"
 FEW: Final = 1 / 2000  # a smaller share of the sessions, or of QoS 1 and 2, does not make a day unfair
-_HARMLESS: Final = frozenset({"appears_once", "awkward_id"})  # findings that do not affect the figures
+_HARMLESS: Final = frozenset({"appears_once", "awkward_id", "dropped_hours"})  # findings that do not affect the figures
 _PARTS: Final = {"damaged_hours": "hours"} | dict.fromkeys(
     ("truncated", "empty", "foreign", "misplaced", "unreadable", "impossible"), "files"
 )

@@ -14,6 +14,7 @@ TABLES: Final = {
     "files": "One row for each raw file and hour that has been taken in.",
     "skipped": "One row for each raw file that could not be used.",
     "brokers": "One row for each broker: up to when its rows have been taken in.",
+    "erased": "One row for each range of dropped hours, and for each forgotten client: a digest of its id, and up to when.",
 }
 
 _HOUR: Final = "Start of the hour that the ends of the intervals are in."

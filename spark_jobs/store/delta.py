@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import Schema as DeltaSchema
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from spark_jobs.errors import ReportError
@@ -33,6 +33,7 @@ from spark_jobs.store.comments import TABLES, comments
 from spark_jobs.store.schema import DATASETS, HOUR_US, PARTITIONS, SESSIONS, stored_schema
 from spark_jobs.store.taken import (
     BROKERS_SCHEMA,
+    ERASED_SCHEMA,
     FILES_SCHEMA,
     SKIPPED_SCHEMA,
     hour_name,
@@ -43,11 +44,13 @@ from spark_jobs.store.taken import (
 FILES: Final = "files"
 SKIPPED: Final = "skipped"
 BROKERS: Final = "brokers"
+ERASED: Final = "erased"
 SCHEMAS: Final = {
     **{name: stored_schema(name) for name in DATASETS},
     FILES: FILES_SCHEMA,
     SKIPPED: SKIPPED_SCHEMA,
     BROKERS: BROKERS_SCHEMA,
+    ERASED: ERASED_SCHEMA,
 }
 OTHERS: Final = tuple(name for name in SCHEMAS if name != SESSIONS)
 KEPT_HOURS: Final = 24
@@ -119,7 +122,7 @@ class Snapshot:
         return [file for file in found if file.hour_us is None or _within(file.hour_us, start_us, end_us)]
 
     def arrow(self, name: str) -> pa.Table:
-        """The rows of a table without hours (SKIPPED, BROKERS)."""
+        """The rows of a table without hours (SKIPPED, BROKERS, ERASED)."""
         parts = [self.read(name, file) for file in self.files(name)]
         return pa.concat_tables([SCHEMAS[name].empty_table(), *parts])
 
@@ -151,20 +154,32 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | No
         StorageError: the store cannot be read, has other columns, or does not have this version.
     """
     with _delta_errors(storage):
-        if not DeltaTable.is_deltatable(_uri(storage, SESSIONS)):
-            return None
-        sessions = DeltaTable(_uri(storage, SESSIONS))
-        if version is not None and version != (newest := sessions.version()):
-            if version > newest:
-                raise StorageError(f"{storage.shown}: has no version {version}; its newest one is {newest}")
+        try:
+            return _opened(storage, version)
+        except DeltaError:  # entries of the log may have been removed meanwhile, see `store.sweep`
+            return _opened(storage, version)
+
+
+def _opened(storage: Storage, version: int | None) -> Snapshot | None:
+    if not DeltaTable.is_deltatable(_uri(storage, SESSIONS)):
+        return None
+    sessions = DeltaTable(_uri(storage, SESSIONS))
+    if version is not None and version != (newest := sessions.version()):
+        if version > newest:
+            raise StorageError(f"{storage.shown}: has no version {version}; its newest one is {newest}")
+        try:
             sessions.load_as_version(version)
-        _require_own(storage, SESSIONS, sessions)
-        others = {
-            name: DeltaTable(_uri(storage, name), version=sessions.transaction_version(name) or 0) for name in OTHERS
-        }
-        for name, table in others.items():
-            _require_own(storage, name, table)
-        return Snapshot(storage, {SESSIONS: sessions, **others})
+        except TableNotFoundError:
+            told = f"no longer has version {version}: --forget removes all earlier ones; its newest one is {newest}"
+            raise StorageError(f"{storage.shown}: {told}") from None
+    _require_own(storage, SESSIONS, sessions)
+    for name in OTHERS:
+        if not storage.exists(f"{name}/_delta_log"):
+            raise StorageError(f"{storage.shown}: has no table {name}, as this version has; compact into a new folder")
+    others = {name: DeltaTable(_uri(storage, name), version=sessions.transaction_version(name) or 0) for name in OTHERS}
+    for name, table in others.items():
+        _require_own(storage, name, table)
+    return Snapshot(storage, {SESSIONS: sessions, **others})
 
 
 def create(storage: Storage, slot_us: int) -> Snapshot:
@@ -215,11 +230,11 @@ def commit(snapshot: Snapshot, changes: Mapping[str, Change]) -> Snapshot:
     """
     storage, sessions = snapshot.storage, snapshot.tables[SESSIONS]
     now = int(time.time())
-    before = sessions.transaction_version(_VACUUMED) or 0
-    due = before == 0 or now - before >= KEPT_HOURS * 3600
     with _delta_errors(storage):
         if DeltaTable(_uri(storage, SESSIONS)).version() != sessions.version():
             raise ConflictError
+        before = sessions.transaction_version(_VACUUMED) or 0
+        due = before == 0 or now - before >= KEPT_HOURS * 3600
         named = [Transaction(_VACUUMED, now if due else before)]
         for name in OTHERS:
             version = _write(_settled(snapshot, name), name, changes.get(name, Change()), ())
@@ -252,6 +267,11 @@ def add_rows(storage: Storage, name: str, rows: pa.Table, hour_us: int | None = 
     path = "/".join([new_folder(), *[f"{key}={value}" for key, value in values.items()], "rows.parquet"])
     storage.write(f"{name}/{path}", data.getvalue())
     return added(path, len(data.getvalue()), hour_us, {"numRecords": rows.num_rows})
+
+
+def replaced(snapshot: Snapshot, name: str, rows: pa.Table) -> Change:
+    """Other rows of a table without hours."""
+    return Change([add_rows(snapshot.storage, name, rows)], snapshot.files(name))
 
 
 def _settled(snapshot: Snapshot, name: str) -> DeltaTable:

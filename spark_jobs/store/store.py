@@ -10,8 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.errors import ReportError
+from spark_jobs.formats import span
 from spark_jobs.storage import Storage, open_storage
 from spark_jobs.store.delta import BROKERS, FILES, SKIPPED, Snapshot, open_snapshot
+from spark_jobs.store.erased import erased_of
 from spark_jobs.store.schema import DATASETS, HOUR_US, SESSIONS, STARVATION, TIMELINE, TIMES, arrow_types
 from spark_jobs.store.taken import FileRecord, Ledger, records_of, watermarks_of
 
@@ -132,6 +134,15 @@ class Store:
         """The starts of the compacted hours that overlap the range."""
         files = self.snapshot.files(FILES, selection.start_us, selection.end_us)
         return sorted({file.hour_us for file in files if file.hour_us is not None})
+
+    @property
+    def there(self) -> str:
+        """The hours of the store, for the message about an empty range."""
+        hours, name = self.hours(), self.storage.shown
+        dropped = "".join(f" Dropped: {span(*hours)}." for hours in erased_of(self.snapshot).hours)
+        if not hours:
+            return f"{name} holds no hours in version {self.snapshot.version}.{dropped}"
+        return f"{name} holds {span(hours[0], hours[-1] + HOUR_US)}.{dropped}"
 
 
 def open_store(uri: str, version: int | None = None) -> Store:

@@ -37,6 +37,7 @@ _TIMES: Final = {"modified_us": "modified", "first_us": "first_interval_end", "l
 FILES_SCHEMA: Final = _COLUMNS.append(pa.field("date", pa.date32())).append(pa.field("hour", pa.int32()))
 SKIPPED_SCHEMA: Final = _COLUMNS
 BROKERS_SCHEMA: Final = pa.schema([("broker", pa.string()), ("last_interval_end", _TIME)])
+ERASED_SCHEMA: Final = pa.schema([("client_digest", pa.string()), ("range_start", _TIME), ("range_end", _TIME)])
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ def held(store: Path) -> list[str]:
     return tables(store)["sessions"]
 
 
-def started(metrics: Path, store: Path, **environment: str) -> "subprocess.Popen[str]":
-    """A compaction in its own process group, as from a shell."""
-    command = [sys.executable, "-m", "spark_jobs", "compact", "--metrics", str(metrics), "--store", str(store)]
+def started(store: Path, *options: object, **environment: str) -> "subprocess.Popen[str]":
+    """The command in its own process group, as from a shell."""
+    command = [sys.executable, "-m", "spark_jobs", "compact", "--quiet", "--store", str(store)]
     package = str(Path(sys.modules[compact.__module__].__file__ or "").parents[2])
     return subprocess.Popen(
-        [*command, "--quiet", "--master", "local[1]"],
+        [*command, *map(str, options)],
         env={**os.environ, "PYTHONPATH": package, **environment},
         start_new_session=True,
         text=True,
@@ -43,7 +43,7 @@ def test_interrupted_while_it_writes(tmp_path: Path) -> None:
     metrics, store, scratch = tmp_path / "metrics", tmp_path / "store", tmp_path / "scratch"
     scratch.mkdir()
     write_metrics(metrics, [row("a", 60, 60, offered_qos0=1, sent_qos0=1)])
-    process = started(metrics, store, TMPDIR=str(scratch))
+    process = started(store, "--metrics", metrics, "--master", "local[1]", TMPDIR=str(scratch))
     try:
         running = f"{SESSIONS}/*/date=*"
         wait_until(lambda: any(store.glob(running)) or process.poll() is not None, "something written", 120)
@@ -61,7 +61,7 @@ def test_killed_while_it_writes(run: Run, two_hours: tuple[Path, Path]) -> None:
     metrics, store = two_hours
     whole = held(store)
     write_file(metrics / NEXT / "c.parquet", minutes(62))
-    process = started(metrics, store)
+    process = started(store, "--metrics", metrics, "--master", "local[1]")
     try:
         running = f"{SESSIONS}/*/date=*"
         wait_until(lambda: any(store.glob(running)) or process.poll() is not None, "something written", 120)
@@ -71,3 +71,25 @@ def test_killed_while_it_writes(run: Run, two_hours: tuple[Path, Path]) -> None:
     assert held(store) == whole
     assert run(metrics, store).hours == 1
     assert [made["rows"] for made in rows_of(open_store(str(store)).sessions())] == [2, 2]
+
+
+@pytest.mark.slow
+def test_killed_while_it_forgets(run: Run, two_hours: tuple[Path, Path]) -> None:
+    """After kill -9 all rows are there or none of the client's, and the command ends what it began."""
+    metrics, store = two_hours
+    write_file(metrics / NEXT / "c.parquet", minutes(62, client="gone"))
+    run(metrics, store)
+    whole = held(store)
+    process = started(store, "--forget", "gone")
+    try:
+        written = "erased/*/rows.parquet"
+        wait_until(lambda: any(store.glob(written)) or process.poll() is not None, "something written", 120)
+    finally:
+        process.kill()
+        process.communicate()
+    rest = [made for made in whole if "gone" not in made]
+    assert held(store) in (whole, rest)
+    again = started(store, "--forget", "gone")
+    assert again.communicate(timeout=60)[0].startswith(f"{store}: client gone forgotten, ")
+    assert held(store) == rest
+    assert len(rest) == len(whole) - 1

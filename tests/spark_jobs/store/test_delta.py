@@ -200,6 +200,13 @@ def test_a_store_with_other_columns_is_refused(
     assert opened(storage).version == store.version
 
 
+def test_a_store_without_a_table_is_refused(storage: LocalStorage, store: Snapshot) -> None:
+    """One that an earlier version has made."""
+    storage.remove(delta.ERASED)
+    with pytest.raises(ReportError, match="has no table erased, as this version has; compact into a new folder"):
+        delta.open_snapshot(storage)
+
+
 def test_files_and_watermarks_are_kept(storage: LocalStorage, store: Snapshot) -> None:
     """Records of files by hour, skipped files, and the brokers' last times are read as they were written."""
     record = FileRecord("x,\n", 9, 5, "read", "“so”", 3, 2, 1, START, START + 7, True, ("b1", "b2"))
