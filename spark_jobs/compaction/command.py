@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.compaction.slots import DEFAULT, parse_slot
+from spark_jobs.compaction.slots import parse_slot
 from spark_jobs.errors import ReportError
 from spark_jobs.progress import Progress
 from spark_jobs.spark import MASTER
@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--slot",
         metavar="LENGTH",
-        help=f"resolution of the timeline, a part of an hour: 10s, 1m; default: the store's, {DEFAULT} for a new one",
+        help="resolution of the timeline, a part of an hour: 10s, 1m; default: the store's, for a new one the metrics'",
     )
     parser.add_argument("--from", dest="start", metavar="TIME", help="start of the range, ISO 8601; only these hours")
     parser.add_argument("--to", dest="end", metavar="TIME", help="end of the range")
@@ -130,7 +130,6 @@ def _options(parsed: argparse.Namespace) -> "Options":
         slot,
         start,
         end,
-        parse_slot(DEFAULT),
         parsed.rebuild,
         parsed.accept_loss,
         keep_from,

@@ -66,9 +66,8 @@ class Options:
 
     Attributes:
         metrics, store: URIs.
-        slot_us: length of the timeline's slots; None: the store's, or default_slot_us for a new store.
+        slot_us: length of the timeline's slots; None: the store's, or for a new one that of its rows' intervals.
         start_us, end_us: only hours that overlap this range; None: open.
-        default_slot_us: None: chosen by the usual interval of the rows.
         rebuild: build the hours of the range again from their raw files.
         accept_loss: rebuild also hours of which raw files are no longer there.
         keep_from_us: hours before this one are dropped afterwards, and not built; None: none are dropped.
@@ -79,7 +78,6 @@ class Options:
     slot_us: int | None = None
     start_us: int | None = None
     end_us: int | None = None
-    default_slot_us: int | None = None
     rebuild: bool = False
     accept_loss: bool = False
     keep_from_us: int | None = None
@@ -242,7 +240,7 @@ class _Compaction:
             require_all_files(hours, self.ledgers)
         engine = Engine(self.spark_of(), self.metrics, self.erased)
         if self.snapshot is None:
-            slot_us = options.slot_us or options.default_slot_us or self._usual_slot(hours)
+            slot_us = options.slot_us or self._usual_slot(hours)
             self.snapshot = create(self.store, slot_us)
             _same_slot(options, self.snapshot)
         watermarks = watermarks_of(self.snapshot.arrow(BROKERS))

@@ -6,7 +6,6 @@ from typing import Final
 from spark_jobs.errors import ReportError
 from spark_jobs.store.schema import HOUR_US
 
-DEFAULT: Final = "1m"
 SECOND_US: Final = 1_000_000
 LENGTHS: Final = tuple(seconds * SECOND_US for seconds in range(1, 3601) if 3600 % seconds == 0)
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
@@ -26,11 +25,11 @@ def parse_slot(text: str) -> int:
 
 
 def choose_slot(interval_us: int) -> int:
-    """The shortest slot that is as long as an interval of the exporter, with 5 % tolerance.
+    """The shortest slot that is as long as an interval of the exporter, tolerating 5 % and a quarter of a second.
 
     An interval is slightly longer than configured, by the duration of the export.
     """
-    return next((length for length in LENGTHS if length * 1.05 >= interval_us), HOUR_US)
+    return next((length for length in LENGTHS if length * 1.05 + SECOND_US // 4 >= interval_us), HOUR_US)
 
 
 def format_slot(slot_us: int) -> str:
