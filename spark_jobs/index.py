@@ -126,13 +126,13 @@ def entry_of(folder: str, summary: Mapping[str, Any]) -> Entry:
     for time in (start, end):
         formats.moment(time)  # the time zone may have no such year
     values = {name: None if value is None else float(value) for name, value in _values(run).items()}
-    if not all(isfinite(value) for value in (run["sessions"], *values.values()) if value is not None):
+    if not all(isfinite(value) for value in (run["clients"], *values.values()) if value is not None):
         raise ReportError(f"has a figure that is not finite; {_AGAIN}")
     return Entry(
         folder,
         start,
         end,
-        int(run["sessions"]),
+        int(run["clients"]),
         tuple(map(str, run["brokers"])),
         str(summary["grade"] or "note"),
         str(summary["headline"]),
@@ -142,10 +142,10 @@ def entry_of(folder: str, summary: Mapping[str, Any]) -> Entry:
 
 def _values(run: Mapping[str, Any]) -> dict[str, Any]:
     total, fair = run["totals"]["all"], run["fairness"].get("all", {})
-    sessions = run["sessions"]
+    clients = run["clients"]
     found = {name: total[name] for name in ("delivery_ratio", "dropped_per_second", "sent_per_second")}
     found["jain_delivery_ratio"] = fair.get("jain_delivery_ratio")
-    found["starved_share"] = run["starvation"]["sessions"] / sessions if sessions else None
+    found["starved_share"] = run["starvation"]["sessions"] / clients if clients else None
     for name, row in (("ack_qos1_p99", "ack_1_all"), ("ack_qos2_p99", "ack_2_all"), ("wait_qos0_p99", "wait_0_all")):
         found[name] = run["percentiles"].get(row, {}).get("p99")
     return found

@@ -73,6 +73,8 @@ def _reasons(prefix: str) -> tuple[str, ...]:
 
 GATE_REASONS: Final = _reasons("gated")
 DROP_REASONS: Final = _reasons("dropped")
+AWAY_REASONS: Final = ("offline_qos0", "session_ended")
+"""Drops because the client is away or has left."""
 
 
 def drop_column(reason: str, qos: int) -> str | None:

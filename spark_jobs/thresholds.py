@@ -100,8 +100,8 @@ def values_of(result: Result) -> dict[str, float | None]:
     """Every measure of a run that can have a limit, and throughput; None where there is no value."""
     found = {measured.measure: measured.value(result) for measured in MEASURED}
     starved = result.maybe("starvation", length="all")
-    sessions = result.facts.sessions
-    return found | {STARVED_SHARE: starved["sessions"] / sessions if starved is not None and sessions else None}
+    clients = result.facts.clients
+    return found | {STARVED_SHARE: starved["sessions"] / clients if starved is not None and clients else None}
 
 
 def without_value(result: Result) -> set[str]:

@@ -18,6 +18,8 @@ FAIR_ONE: Final = 100_000
 """The delivery ratio of a row to which all was sent."""
 
 _PRESSURE: Final = ("congested_us", "window_full_us", "window_bytes_full_us", "rate_limited_us", "mailbox_busy_samples")
+_GONE: Final = ("dropped_offline_qos0_qos0", *(f"dropped_session_ended_qos{qos}" for qos in range(3)))
+"""Drops because the client was away or had left."""
 _SPLIT: Final = ("offered_qos0", "sent_qos0", "dropped_qos0")
 
 
@@ -50,7 +52,7 @@ def _of_interval(rows: pa.Table) -> dict[str, int | None]:
     zero = _column([0])[0]
     gated = [name for name in rows.column_names if name.startswith("gated_")]
     pressed = pc.greater(_total(rows, (*_PRESSURE, *gated)), zero)
-    offered, sent, waiting = (_by_qos(rows, name) for name in ("offered", "sent", "waiting_start"))
+    offered, waiting = (_by_qos(rows, name) for name in ("offered", "waiting_start"))
     busy = pc.or_(pc.greater(offered, zero), pc.greater(waiting, zero))
     start, end = (rows[f"interval_{name}"].cast(pa.int64()) for name in ("start", "end"))
     length = pc.max_element_wise(pc.subtract(end, start), zero)
@@ -62,18 +64,53 @@ def _of_interval(rows: pa.Table) -> dict[str, int | None]:
     for side, which in (("calm", pc.and_(busy, pc.invert(pressed))), ("pressed", pc.and_(busy, pressed))):
         found |= {f"{side}_{name}": _int(pc.sum(rows[name].filter(which))) for name in _SPLIT}
         found[f"{side}_duration_us"] = _int(pc.sum(length.filter(which)))
-    found |= _fair("all", offered, sent)
+    rows = _with_due(rows, length)
+    found |= {f"due_qos{qos}": _int(pc.sum(rows[f"due_qos{qos}"])) for qos in range(3)}
+    names = [f"{name}_qos{qos}" for name in ("due", "sent") for qos in range(3)]
+    rows = _by_client(rows.select(["client_id", *names]), names)
+    found |= _fair("all", _by_qos(rows, "due"), _by_qos(rows, "sent"))
     for qos in range(3):
-        found |= _fair(str(qos), rows[f"offered_qos{qos}"], rows[f"sent_qos{qos}"])
+        found |= _fair(str(qos), rows[f"due_qos{qos}"], rows[f"sent_qos{qos}"])
     return found
 
 
-def _fair(scope: str, offered: pa.ChunkedArray, sent: pa.ChunkedArray) -> dict[str, int | None]:
-    """Number, sum, sum of squares and minimum of the delivery ratios."""
+def _with_due(rows: pa.Table, length: pa.ChunkedArray) -> pa.Table:
+    """Rows with what was offered to each session while it had a client, as due_qosN."""
+    zero, two = _column([0])[0], _column([2])[0]
+    connected, ended, was_there = rows["connected"], rows["ended"], pc.greater(rows["connected_us"], zero)
+    most = pc.less(pc.multiply(rows["connected_us"], two), length)
+    away = pc.and_(most, pc.invert(pc.and_(ended, was_there)))
+    kept = pc.invert(pc.or_(connected, ended))
+    for qos in range(3):
+        gone = _total(rows, tuple(name for name in _GONE if name.endswith(str(qos))))
+        dropped = pc.if_else(away, rows[f"dropped_qos{qos}"], gone)
+        growth = pc.subtract(rows[f"waiting_qos{qos}"], rows[f"waiting_start_qos{qos}"])
+        missed = pc.add(dropped, pc.if_else(kept, pc.max_element_wise(growth, zero), zero))
+        due = pc.max_element_wise(pc.subtract(rows[f"offered_qos{qos}"], missed), zero)
+        rows = rows.append_column(f"due_qos{qos}", pc.if_else(was_there, due, zero))
+    return rows
+
+
+def _by_client(rows: pa.Table, names: Iterable[str]) -> pa.Table:
+    """The sums of some columns by client: who has reconnected has several rows."""
+    if pc.count_distinct(rows["client_id"]).as_py() == rows.num_rows:
+        return rows
+    order = pc.sort_indices(rows["client_id"])
+    ends = pc.run_end_encode(rows["client_id"].combine_chunks().take(order)).run_ends
+    last = pc.subtract(ends, _one(ends.type))
+    sums = []
+    for name in names:
+        upto = pc.cumulative_sum(rows[name].combine_chunks().take(order)).take(last).to_pylist()
+        sums.append(_column(end - start for start, end in pairwise([0, *upto])))
+    return pa.Table.from_arrays(sums, names=list(names))
+
+
+def _fair(scope: str, due: pa.ChunkedArray, sent: pa.ChunkedArray) -> dict[str, int | None]:
+    """Number, sum, sum of squares and minimum of the clients' delivery ratios."""
     one = _column([FAIR_ONE])[0]
-    asked = pc.greater(offered, _column([0])[0])
-    offered, sent = offered.filter(asked), sent.filter(asked)
-    ratio = pc.min_element_wise(pc.divide(pc.multiply(sent, one), offered), one)
+    asked = pc.greater(due, _column([0])[0])
+    due, sent = due.filter(asked), sent.filter(asked)
+    ratio = pc.min_element_wise(pc.divide(pc.multiply(sent, one), due), one)
     return {
         f"fair_n_{scope}": len(ratio),
         f"fair_x_{scope}": _int(pc.sum(ratio)),

@@ -145,7 +145,7 @@ MEASURED: Final = (
         1,
         _in("totals", "delivery_ratio", qos="all"),
         _column("delivery_ratio"),
-        pooled=share(_count("sent"), _count("offered")),
+        pooled=share(_count("sent"), _count("due")),
     ),
     Measured(
         "delivery_ratio_qos0",
@@ -153,7 +153,7 @@ MEASURED: Final = (
         "share",
         1,
         _in("totals", "delivery_ratio", qos="0"),
-        pooled=share(_count("sent", "0"), _count("offered", "0")),
+        pooled=share(_count("sent", "0"), _count("due", "0")),
     ),
     Measured(
         "sent_per_second",

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.metrics import (
+    AWAY_REASONS,
     DROP_REASONS,
     GATE_REASONS,
     HISTOGRAM_TYPE,
@@ -93,6 +94,19 @@ def lived() -> Column:
     """
     connected = F.least(F.col("connected_us"), duration())
     return F.when(F.col("ended") & (connected > 0), connected).otherwise(duration())
+
+
+def away_dropped(qos: int) -> Column:
+    """Drops that the broker could not prevent: the client was away for most of the interval, or had left."""
+    away = F.col("connected_us") * 2 < lived()
+    gone = [f"dropped_{reason}_qos{qos}" for reason in AWAY_REASONS if drop_column(reason, qos) is not None]
+    return F.when(away, F.col(f"dropped_qos{qos}")).otherwise(added(*gone))
+
+
+def away_waiting(qos: int) -> Column:
+    """The growth of what waits for a client that is away at the end of the interval."""
+    growth = F.col(f"waiting_qos{qos}") - F.col(f"waiting_start_qos{qos}")
+    return F.when(F.col("connected") | F.col("ended"), 0).otherwise(growth)
 
 
 def gated() -> Column:

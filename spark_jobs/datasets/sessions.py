@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from spark_jobs.datasets import raw
 from spark_jobs.datasets.histograms import with_sums
 from spark_jobs.datasets.merged import by_key
-from spark_jobs.metrics import COUNTERS, HISTOGRAMS
+from spark_jobs.metrics import COUNTERS, HISTOGRAMS, QOS
 from spark_jobs.store.schema import (
     DATASETS,
     GAUGES,
@@ -72,6 +72,8 @@ def _counted(rows: DataFrame, listeners: Sequence[str]) -> DataFrame:
         "blocked_rows": F.count_if(raw.blocked()),
         "books_off_rows": F.count_if(raw.books_off()),
         "reasons_off_rows": F.count_if(raw.reasons_off()),
+        **{f"away_dropped_qos{qos}": F.sum(raw.away_dropped(qos)) for qos in QOS},
+        **{f"away_waiting_qos{qos}": F.sum(raw.away_waiting(qos)) for qos in QOS},
     }
     sums = rows.groupBy(*keys(SESSIONS)).agg(*[each.alias(name) for name, each in columns.items()])
     last = F.col("label").bitwiseAND(F.lit((1 << _LABEL_BITS) - 1))

@@ -18,7 +18,8 @@ def timeline(rows: DataFrame, slot_us: int, before: DataFrame | None = None) -> 
         before: rows of the dataset that they are added to.
     """
     names = [column.name for column in DATASETS[TIMELINE]]
-    slots = rows.withColumn("slot", raw.start_of("interval_end_us", slot_us))
+    end = F.col("interval_end_us")
+    slots = rows.withColumns({"slot": raw.start_of("interval_end_us", slot_us), "last_us": end})
     parts = slots.select(*names)
     if before is not None:
         parts = parts.unionByName(before)

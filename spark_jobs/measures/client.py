@@ -30,7 +30,7 @@ def client_hours(parts: Iterable[pa.Table], client_id: str) -> list[Row]:
     for counted, summed in zip(own.to_pylist(), of_hours(own).to_pylist(), strict=True):
         row: Row = {**counted, **summed}
         row |= shares(row) | {"why": why(row), "connected_share": ratio(row["connected_us"], row["duration_us"])}
-        row["delivery_ratio"] = ratio(row["sent"], row["offered"])
+        row["delivery_ratio"] = ratio(row["sent"], row["due"])
         for name in HISTOGRAMS:
             row |= bounded(f"{name.removesuffix('_buckets')}_p99", _counts(counted[name]), 990)
         rows.append({name: row[name] for name in _COLUMNS})

@@ -1,11 +1,12 @@
-"""Table `fairness`: indices of evenness over all sessions, by broker, listener and topic group, for each QoS.
+"""Table `fairness`: indices of evenness over all clients, by broker, listener and topic group, for each QoS.
 
-The sessions are those with deliveries offered in the scope (all deliveries, or those of one QoS), compared by:
+The clients (broker and client id, over all their sessions) are those to which something was due in the scope (all
+deliveries, or those of one QoS), see `measures.sessions`. They are compared by:
 
-- **delivery ratio**: x = min(1, sent / offered). It shows whether the broker treats sessions equally. It is limited to
-  1 because an earlier backlog can also be sent.
+- **delivery ratio**: x = min(1, sent / due). It shows whether the broker treats clients equally. It is limited to 1
+  because an earlier backlog can also be sent.
 - **goodput**: x = deliveries sent for the first time (without resends) per second of connection. Its evenness also
-  depends on the demand of the sessions. Sessions connected for less than nine tenths of one interval are left out and
+  depends on the demand of the clients. Clients connected for less than nine tenths of one interval are left out and
   counted in `left_out`, because a rate over a very short time is meaningless.
 """
 
@@ -21,13 +22,12 @@ from spark_jobs.measures import evenness
 from spark_jobs.measures.evenness import GOODPUT_SCALE, RATIO_SCALE, Evenness
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sums import ALL_QOS, EACH_QOS
-from spark_jobs.measures.why import away
 
 ALL: Final = "all"
 OTHERS: Final = "(others)"
 GROUPED_BY: Final = ("broker", "listener", "topic_group")
 WELL_SERVED: Final = 0.95
-"""A session with a lower delivery ratio is poorly served, unless its client was away."""
+"""A client with a lower delivery ratio is poorly served."""
 MOST_NAMES: Final = 30  # brokers, listeners, and topic groups, with their own rows
 RATIO: Final = "delivery_ratio"
 GOODPUT: Final = "goodput"
@@ -45,21 +45,27 @@ def of_qos(prefix: str, qos: str) -> str:
 
 
 def values_of(
-    offered: Ints, sent: Ints, connected_us: Ints, interval_us: int
+    due: Ints, sent: Ints, connected_us: Ints, interval_us: int
 ) -> dict[str, tuple[Mask, Ints]]:
-    """Compared quantity -> which sessions count, and the values of these."""
-    demand: Mask = offered > 0
+    """Compared quantity -> which clients count, and the values of these."""
+    demand: Mask = due > 0
     rated: Mask = demand & long_enough(connected_us, interval_us)
     return {
-        RATIO: (demand, evenness.delivery_ratio(sent[demand], offered[demand])),
+        RATIO: (demand, evenness.delivery_ratio(sent[demand], due[demand])),
         GOODPUT: (rated, evenness.goodput(sent[rated], connected_us[rated])),
     }
 
 
 def poorly_served(sessions: pa.Table, qos: str = ALL_QOS) -> Mask:
-    """Which sessions were sent less than WELL_SERVED of what they were offered, although their clients were there."""
-    offered, sent = (ints(sessions, of_qos(name, qos)) for name in ("offered", "sent"))
-    found: Mask = (sent < offered * WELL_SERVED) & ~away(sessions)
+    """Which clients were sent less than WELL_SERVED of what was due to them."""
+    due, sent = (ints(sessions, of_qos(name, qos)) for name in ("due", "sent"))
+    found: Mask = sent < due * WELL_SERVED
+    return found
+
+
+def away(sessions: pa.Table, qos: str = ALL_QOS) -> Mask:
+    """Which clients missed something because they were away."""
+    found: Mask = ints(sessions, of_qos("due", qos)) < ints(sessions, of_qos("offered", qos))
     return found
 
 
@@ -76,23 +82,23 @@ def fairness(sessions: pa.Table, interval_us: int, groups: Mapping[str, Sequence
     """The rows of the table.
 
     Args:
-        sessions: one row per session, see `sessions.per_session`.
+        sessions: one row per client, see `sessions.per_client`.
         interval_us: the usual interval.
         groups: the names with their own rows, see `largest_groups`; the rest is "(others)".
     """
     connected = ints(sessions, "connected_us")
-    flows = {qos: [ints(sessions, of_qos(name, qos)) for name in ("offered", "sent")] for qos in EACH_QOS}
-    values = {qos: values_of(offered, sent, connected, interval_us) for qos, (offered, sent) in flows.items()}
-    poor = {qos: poorly_served(sessions, qos) for qos in EACH_QOS}
+    flows = {qos: [ints(sessions, of_qos(name, qos)) for name in ("due", "sent")] for qos in EACH_QOS}
+    values = {qos: values_of(due, sent, connected, interval_us) for qos, (due, sent) in flows.items()}
+    marked = {
+        qos: {"poorly_served": poorly_served(sessions, qos), "away": away(sessions, qos)} for qos in EACH_QOS
+    }
     rows = []
     for scope, name, inside in _scopes(sessions, groups):
         for qos in EACH_QOS:
             ratio, rate = (Evenness.of(x[inside[which]]) for which, x in values[qos].values())
             if ratio.n or scope == ALL:
-                number = int((poor[qos] & inside).sum())
-                rows.append(
-                    {"scope": scope, "name": name, "qos": qos, "poorly_served": number, **_indices(ratio, rate)}
-                )
+                numbers = {kind: int((which & inside).sum()) for kind, which in marked[qos].items()}
+                rows.append({"scope": scope, "name": name, "qos": qos, **numbers, **_indices(ratio, rate)})
     return rows
 
 

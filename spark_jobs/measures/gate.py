@@ -5,6 +5,7 @@ gated and dropped under pressure, and its delay (`delay`, routed to first sent).
 QoS 1 and 2 (`ack`) under pressure and in calm intervals; best compared with a baseline without the gate.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from spark_jobs.measures.histogram import Histogram, bounded, without
@@ -18,12 +19,17 @@ _DELAYS: Final = {"delay_p50": 500, "delay_p99": 990}
 _ACKS: Final = {"ack_p50": 500, "ack_p95": 950, "ack_p99": 990}
 
 
-def gate(sums: HourSums) -> list[Row]:
-    """The rows of the table: each QoS under pressure and calm; null if a QoS does not have the value."""
-    return [_row(sums, qos, scope) for qos in QOS for scope in (PRESSED, CALM)]
+def gate(sums: HourSums, missed: Mapping[str, int]) -> list[Row]:
+    """The rows of the table: each QoS under pressure and calm; null if a QoS does not have the value.
+
+    Args:
+        sums: over the whole range.
+        missed: QoS -> what clients missed because they were away: no session is under pressure then.
+    """
+    return [_row(sums, qos, scope, missed[str(qos)]) for qos in QOS for scope in (PRESSED, CALM)]
 
 
-def _row(sums: HourSums, qos: int, scope: str) -> Row:
+def _row(sums: HourSums, qos: int, scope: str, missed: int) -> Row:
     time_us = sums["pressed_us"] if scope == PRESSED else sums["duration_us"] - sums["pressed_us"]
     offered, sent, dropped = (
         _count(sums, f"{kind}_qos{qos}", scope) for kind in ("offered", "sent", "dropped")
@@ -35,7 +41,7 @@ def _row(sums: HourSums, qos: int, scope: str) -> Row:
         "sent": sent,
         "dropped": dropped,
         "session_seconds": seconds(time_us),
-        "delivery_ratio": ratio(sent, offered),
+        "delivery_ratio": ratio(sent, offered - (missed if scope == CALM else 0)),
         "sent_per_second": per_second(sent, time_us),
     }
     if qos == 0:

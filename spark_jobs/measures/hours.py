@@ -1,6 +1,6 @@
 """Table `hours`: fairness, latency and starvation by hour, the input of the comparison's significance test.
 
-A session counts in every hour in which it has an interval, with its deliveries offered and sent in that hour.
+A client counts in every hour in which something was due to it, with its deliveries of that hour.
 """
 
 from collections.abc import Mapping
@@ -16,25 +16,31 @@ from spark_jobs.measures.sums import ALL_QOS, Sums
 _LATENCIES: Final = ("ack_qos1", "ack_qos2", "wait_qos0")
 
 
-def hours(sums: Sums, even: Mapping[tuple[int, str], Evenness], starved: Mapping[int, int]) -> list[Row]:
+def hours(
+    sums: Sums,
+    even: Mapping[tuple[int, str], Evenness],
+    shares: Mapping[int, float | None],
+    starved: Mapping[int, int],
+) -> list[Row]:
     """The rows of the table.
 
     Args:
         sums: the sums of every hour.
-        even: hour and compared quantity -> evenness over the hour's sessions.
-        starved: hour -> number of starved sessions.
+        even: hour and compared quantity -> evenness over the hour's clients.
+        shares: hour -> delivery ratio of its clients together.
+        starved: hour -> number of starved clients.
     """
     rows = []
     for hour_us, part in sums.hours.items():
-        shares = even.get((hour_us, RATIO), Evenness())
+        ratios = even.get((hour_us, RATIO), Evenness())
         rates = even.get((hour_us, GOODPUT), Evenness())
         row: Row = {
             "hour_us": hour_us,
-            "sessions": part.sessions,
+            "sessions": ratios.n,
             "offered": part.count("offered", ALL_QOS),
             "sent": part.count("sent", ALL_QOS),
-            "delivery_ratio": ratio(part.of("sent", ALL_QOS), part.of("offered", ALL_QOS)),
-            "jain_delivery_ratio": shares.jain,
+            "delivery_ratio": shares.get(hour_us),
+            "jain_delivery_ratio": ratios.jain,
             "jain_goodput": rates.jain,
             "maxmin_goodput": rates.maxmin,
             "gini_goodput": rates.gini,

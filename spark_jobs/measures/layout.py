@@ -38,7 +38,7 @@ def _bounded(*names: str) -> str:
     return " ".join(f"{name}:float {name}_low,{name}_high:int" for name in names)
 
 
-_SESSION: Final = "broker,client_id:text session_started_us:int listener,topic_group:text"
+_CLIENT: Final = "broker,client_id:text begun:int listener,topic_group:text"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ LAYOUTS: Final = {
     "totals": Layout(
         "Deliveries of the whole range, by QoS",
         _columns(
-            "qos:text offered,sent,dropped,acknowledged,resent,waiting_growth,received:int"
+            "qos:text offered,due,sent,dropped,acknowledged,resent,waiting_growth,received:int"
+            " missed,missed_dropped:int"
             " delivery_ratio,sent_per_second,dropped_per_second,seconds,pressure_share:float"
         ),
     ),
@@ -82,7 +83,7 @@ LAYOUTS: Final = {
     "fairness": Layout(
         "Fairness over sessions: all, by broker, by listener and by topic group, for each QoS",
         _columns(
-            "scope,name,qos:text sessions,goodput_sessions,left_out,poorly_served:int"
+            "scope,name,qos:text sessions,goodput_sessions,left_out,poorly_served,away:int"
             " jain_delivery_ratio,jain_goodput,maxmin_goodput,lowest_delivery_ratio,gini_goodput,"
             "gini_delivery_ratio,mean_goodput,lowest_goodput:float"
         ),
@@ -118,7 +119,7 @@ LAYOUTS: Final = {
     ),
     "inverted_sessions": Layout(
         "The sessions with most QoS 0 that overtook waiting QoS 1 and 2",
-        _columns(f"{_SESSION} inverted_qos0,blocked_rows,sent_qos0:int"),
+        _columns(f"{_CLIENT} inverted_qos0,blocked_rows,sent_qos0:int"),
     ),
     "starvation": Layout(
         "Starved sessions: all, and the runs of starved intervals by length",
@@ -129,7 +130,7 @@ LAYOUTS: Final = {
     "starved_worst": Layout(
         "The sessions that were starved longest",
         _columns(
-            f"{_SESSION} runs,longest_intervals,longest_us,starved_us,first_us,last_us,offered,waiting:int"
+            f"{_CLIENT} runs,longest_intervals,longest_us,starved_us,first_us,last_us,offered,waiting:int"
             " offered_in_range,sent_in_range:int window_full_share,window_bytes_full_share,rate_limited_share,"
             "congested_share:float why:text"
         ),
@@ -144,7 +145,7 @@ LAYOUTS: Final = {
     "head_of_line_sessions": Layout(
         "The sessions whose window was full for the largest part of their time",
         _columns(
-            f"{_SESSION} duration_us:int window_full_share,window_bytes_full_share,rate_limited_share,"
+            f"{_CLIENT} duration_us:int window_full_share,window_bytes_full_share,rate_limited_share,"
             "congested_share:float window_limit,mqueue_max:int"
         ),
     ),
@@ -154,12 +155,12 @@ LAYOUTS: Final = {
     ),
     "stalled_sessions": Layout(
         "The sessions with most reports of stalled windows and slow consumers",
-        _columns(f"{_SESSION} stalled_window,slow_consumer:int window_full_share:float mqueue_max:int"),
+        _columns(f"{_CLIENT} stalled_window,slow_consumer:int window_full_share:float mqueue_max:int"),
     ),
     "publishers": Layout(
         "The noisiest publishers",
         _columns(
-            f"{_SESSION} received,received_qos0,received_qos1,received_qos2,received_bytes:int"
+            f"{_CLIENT} received,received_qos0,received_qos1,received_qos2,received_bytes:int"
             " share_of_received,share_of_bytes,received_per_second:float"
             " publish_refused,publish_parked,publish_paged,publish_discarded,publish_parked_us,"
             "publish_throttled_us,publish_paced_us,reading_paused_us:int"
@@ -168,14 +169,14 @@ LAYOUTS: Final = {
     "paced_for_sessions": Layout(
         "The sessions for which publishers were paced longest",
         _columns(
-            f"{_SESSION} paced_for_us:int paced_for_share:float offered,sent,dropped:int delivery_ratio:float"
+            f"{_CLIENT} paced_for_us:int paced_for_share:float offered,sent,dropped:int delivery_ratio:float"
             " window_full_share,congested_share:float mqueue_max:int why:text"
         ),
     ),
     "worst_sessions": Layout(
         "The sessions with the lowest delivery ratio",
         _columns(
-            f"{_SESSION} offered,sent,dropped:int delivery_ratio,goodput:float"
+            f"{_CLIENT} offered,due,sent,dropped:int delivery_ratio,goodput:float"
             " offered_qos0,sent_qos0,dropped_qos0,offered_qos1,sent_qos1,dropped_qos1,"
             "offered_qos2,sent_qos2,dropped_qos2,gated:int"
             f" {_bounded('wait_p99')} window_full_share,window_bytes_full_share,rate_limited_share,"
@@ -185,9 +186,13 @@ LAYOUTS: Final = {
     "worst_hours": Layout(
         "The worst sessions hour by hour",
         _columns(
-            f"broker,client_id:text session_started_us,rank,hour_us,offered,sent,dropped:int"
+            f"broker,client_id:text rank,hour_us,offered,sent,dropped:int"
             f" delivery_ratio:float {_bounded('ack_p99', 'wait_p99')} starved_rows:int window_full_share:float"
         ),
+    ),
+    "away_clients": Layout(
+        "The clients that missed most because they were away",
+        _columns(f"{_CLIENT} offered,missed,missed_dropped:int connected_share:float"),
     ),
     "queues": Layout(
         "Mailboxes, queues and windows over all sessions",
@@ -224,7 +229,7 @@ LAYOUTS: Final = {
 
 STARVED_SESSIONS: Final = Layout(
     "All starved sessions",
-    _columns(f"{_SESSION} runs,longest_intervals,longest_us,starved_us,first_us,last_us,offered,waiting:int"),
+    _columns(f"{_CLIENT} runs,longest_intervals,longest_us,starved_us,first_us,last_us,offered,waiting:int"),
 )
 """`starved_sessions`, whose size depends on the number of sessions: in the files only, not on the page."""
 
@@ -238,7 +243,8 @@ CLIENT: Final = Layout(
     "One client, hour by hour",
     (
         *_columns(
-            f"{_SESSION} hour_us,offered,sent,dropped,gated:int delivery_ratio:float why:text connected_share,"
+            "broker,client_id:text session_started_us:int listener,topic_group:text"
+            " hour_us,offered,due,sent,dropped,gated:int delivery_ratio:float why:text connected_share,"
             "window_full_share,window_bytes_full_share,rate_limited_share,congested_share:float "
             + _bounded(*(f"{name.removesuffix('_buckets')}_p99" for name in HISTOGRAMS))
         ),

@@ -22,12 +22,12 @@ def lorenz(sessions: pa.Table, interval_us: int) -> list[Row]:
     """The rows of the table: 101 points of each defined curve.
 
     Args:
-        sessions: one row per session, see `sessions.per_session`.
+        sessions: one row per client, see `sessions.per_client`.
         interval_us: the usual interval.
     """
-    offered = ints(sessions, "offered")
-    values = values_of(offered, ints(sessions, "sent"), ints(sessions, "connected_us"), interval_us)
-    x = {GOODPUT: values[GOODPUT][1], RATIO: values[RATIO][1], OFFERED: offered[offered > 0]}
+    due = ints(sessions, "due")
+    values = values_of(due, ints(sessions, "sent"), ints(sessions, "connected_us"), interval_us)
+    x = {GOODPUT: values[GOODPUT][1], RATIO: values[RATIO][1], OFFERED: due[due > 0]}
     return [
         {"what": what, "share_sessions": p, "share": share} for what in CURVES for p, share in lorenz_curve(x[what])
     ]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.arrays import Ints, ints
+from spark_jobs.arrays import Groups, Ints, ints
 from spark_jobs.errors import ReportError
 from spark_jobs.measures import (
     blocking,
@@ -33,8 +33,10 @@ from spark_jobs.measures.evenness import Evenness
 from spark_jobs.measures.files import STARVED
 from spark_jobs.measures.frames import Finding, StoreFrames
 from spark_jobs.measures.layout import CLIENT, LAYOUTS, STARVED_SESSIONS
+from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.result import Facts, Result, Row, of_layout, table
-from spark_jobs.measures.sessions import CLOCKS, KEY, of_hours, per_session
+from spark_jobs.measures.sessions import CLIENT as CLIENT_KEY
+from spark_jobs.measures.sessions import CLOCKS, of_hours, per_client, there
 from spark_jobs.measures.starvation import MOST_WORST, STARVED_AFTER
 from spark_jobs.measures.sums import HourSums, Sums, added, sums_of
 from spark_jobs.measures.why import shares, why_starved
@@ -44,7 +46,9 @@ from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.taken import hour_name
 
 _MOST_HOURS: Final = 500_000
-"""Rows of session hours that are merged to sessions at once."""
+"""Rows of session hours that are merged to clients at once."""
+Demand = tuple[Ints, Ints, Ints]
+_DEMAND: Final = ("due", "sent", "connected_us")
 
 
 def measure(
@@ -80,17 +84,20 @@ def measure(
     with progress.stage(f"{label}: measures") as stage:
         tables: dict[str, list[Row]] = {}
         window_us = window_us or timeline.choose_window(whole["first_us"], whole["last_us"], frames.slot_us)
-        windows = timeline.by_window(frames.timeline.parts(timeline.COLUMNS), frames.slot_us, window_us)
+        windows = timeline.by_window(
+            frames.timeline.parts(timeline.COLUMNS), frames.slot_us, window_us, whole["first_us"]
+        )
         tables["timeline"] = timeline.timeline(windows, window_us)
-        tables |= _of_sums(sums)
-        kept = _Kept(frames, sums, read.sessions, read.demand, starved_after)
-        tables |= _fairness(kept) | _starvation(kept) | _named(kept)
-        tables["hours"] = hours.hours(sums, kept.evenness, starvation.per_hour(kept.pieces, starved_after))
+        kept = _Kept(frames, sums, read.clients, read.demand, starved_after)
+        tables |= _of_sums(sums, read.clients) | _fairness(kept) | _starvation(kept) | _named(kept)
+        tables["hours"] = hours.hours(
+            sums, kept.evenness, kept.shares, starvation.per_hour(kept.pieces, starved_after)
+        )
         findings = (*frames.findings, *lost(frames, sums, progress))
         tables["quality"] = quality.quality(kept.counts, whole, frames.files, findings)
         tables["files"] = quality.files_table(frames.files)
         facts = _facts(frames, label, kept, window_us)
-        stage.note = f"{kept.counts['sessions']:,} sessions, {tables['starvation'][0]['sessions']:,} starved"
+        stage.note = f"{kept.counts['sessions']:,} clients, {tables['starvation'][0]['sessions']:,} starved"
     all_tables = _as_arrow(tables, label) | {STARVED: kept.all_starved(label)}
     if client_id is not None:
         hours_of_client = client.client_hours(frames.sessions.parts(), client_id)
@@ -104,36 +111,42 @@ class _Read:
 
     Attributes:
         sums: of every hour.
-        sessions: one row per session, see `sessions.per_session`.
-        demand: hour -> offered, sent and connected_us of its sessions with deliveries offered.
+        clients: one row per client, see `sessions.per_client`.
+        demand: hour -> due, sent and connected_us of its clients.
     """
 
     sums: Sums
-    sessions: pa.Table
-    demand: Mapping[int, tuple[Ints, Ints, Ints]]
+    clients: pa.Table
+    demand: Mapping[int, Demand]
 
 
 def read_sessions(frames: StoreFrames) -> _Read:
     """Read all session hours once."""
     sums: dict[int, list[HourSums]] = defaultdict(list)
-    demand: dict[int, list[Ints]] = defaultdict(list)
+    demand: list[pa.Table] = []
     waiting: list[pa.Table] = []
     for part in frames.sessions.parts():
         for hour_us, found in sums_of(part).items():
             sums[hour_us].append(found)
         narrow = of_hours(part)
-        hour = ints(narrow, "hour_us")
-        flow = np.stack([ints(narrow, name) for name in ("offered", "sent", "connected_us")])
-        for hour_us in np.unique(hour).tolist():
-            demand[hour_us].append(flow[:, (hour == hour_us) & (flow[0] > 0)])
-        waiting.append(narrow)
+        demand.append(narrow.select(["hour_us", *CLIENT_KEY, *_DEMAND]))
+        waiting.append(narrow.drop_columns("session_started_us"))
         if sum(each.num_rows for each in waiting) > _MOST_HOURS:
-            waiting = [per_session(pa.concat_tables(waiting))]
+            waiting = [per_client(pa.concat_tables(waiting))]
     return _Read(
         Sums({hour_us: added(sums[hour_us]) for hour_us in sorted(sums)}),
-        per_session(pa.concat_tables(waiting)) if waiting else pa.table({}),
-        {hour_us: tuple(np.concatenate(parts, axis=1)) for hour_us, parts in demand.items()},
+        per_client(pa.concat_tables(waiting)) if waiting else pa.table({}),
+        _by_hour(pa.concat_tables(demand)),
     )
+
+
+def _by_hour(demand: pa.Table) -> dict[int, Demand]:
+    """Hour -> due, sent and connected_us of each client, over its sessions."""
+    clients = Groups(demand, ("hour_us", *CLIENT_KEY))
+    flow = np.stack([clients.sum(ints(demand, name)) for name in _DEMAND])
+    hours, starts = np.unique(ints(pa.table(clients.keys()), "hour_us"), return_index=True)
+    parts = np.split(flow, starts, axis=1)[1:]
+    return {hour: (due, sent, us) for hour, (due, sent, us) in zip(hours.tolist(), parts, strict=True)}
 
 
 def lost(frames: StoreFrames, sums: Sums, progress: Progress) -> Iterator[Finding]:
@@ -155,12 +168,12 @@ def lost(frames: StoreFrames, sums: Sums, progress: Progress) -> Iterator[Findin
 
 @dataclass(frozen=True)
 class _Kept:
-    """What several tables use: sums, sessions, demand by hour (see `_Read`), and facts about them."""
+    """What several tables use: sums, clients, demand by hour (see `_Read`), and facts about them."""
 
     frames: StoreFrames
     sums: Sums
-    sessions: pa.Table
-    demand: Mapping[int, tuple[Ints, Ints, Ints]]
+    clients: pa.Table
+    demand: Mapping[int, Demand]
     starved_after: int
 
     @property
@@ -170,19 +183,27 @@ class _Kept:
 
     @cached_property
     def counts(self) -> Row:
-        """The numbers of sessions, in total and of several kinds; the brokers' names."""
-        kinds = {name: ints(self.sessions, name) > 0 for name in blocking.REPORTS}
-        kinds |= {"window_full": top.window_full(self.sessions), "inverted": ints(self.sessions, "inverted_qos0") > 0}
+        """The numbers of clients, of those that can be served, and of several kinds; the brokers' names."""
+        kinds = {name: ints(self.clients, name) > 0 for name in blocking.REPORTS}
+        kinds |= {"window_full": top.window_full(self.clients), "inverted": ints(self.clients, "inverted_qos0") > 0}
         return {
-            "sessions": self.sessions.num_rows,
-            "brokers": sorted(set(self.sessions["broker"].to_pylist())),
+            "sessions": int(there(self.clients).sum()),
+            "brokers": sorted(set(self.clients["broker"].to_pylist())),
             **{kind: int(which.sum()) for kind, which in kinds.items()},
-            **quality.session_findings(self.sessions),
+            **quality.session_findings(self.clients),
+        }
+
+    @cached_property
+    def shares(self) -> Mapping[int, float | None]:
+        """Hour -> delivery ratio of its clients together."""
+        return {
+            hour_us: ratio(int(np.minimum(sent, due).sum()), int(due.sum()))
+            for hour_us, (due, sent, _) in self.demand.items()
         }
 
     @cached_property
     def evenness(self) -> Mapping[tuple[int, str], Evenness]:
-        """Hour and compared quantity -> evenness over the hour's sessions."""
+        """Hour and compared quantity -> evenness over the hour's clients."""
         return {
             (hour_us, what): Evenness.of(values)
             for hour_us, flow in self.demand.items()
@@ -196,39 +217,39 @@ class _Kept:
 
     @cached_property
     def starved(self) -> pa.Table:
-        """One row per starved session."""
+        """One row per starved client."""
         return starvation.starved_sessions(starvation.runs_of(self.pieces), self.starved_after)
 
     def all_starved(self, label: str) -> pa.Table:
-        """The table of all starved sessions."""
-        known = self.sessions.select([*KEY, "listener", "topic_group"])
+        """The table of all starved clients."""
+        known = self.clients.select([*CLIENT_KEY, "begun", "listener", "topic_group"])
         order = self.starved.append_column("place", pa.array(range(self.starved.num_rows), pa.int64()))
-        joined = order.join(known, list(KEY), join_type="inner").sort_by("place")
+        joined = order.join(known, list(CLIENT_KEY), join_type="inner").sort_by("place")
         run = pa.array([label] * joined.num_rows, pa.string())
         columns = [run, *[joined[name] for name, _ in STARVED_SESSIONS.columns]]
         return pa.table(columns, schema=STARVED_SESSIONS.schema)
 
 
-def _of_sums(sums: Sums) -> dict[str, list[Row]]:
-    """The tables that only need sums."""
-    whole = sums.whole
+def _of_sums(sums: Sums, clients: pa.Table) -> dict[str, list[Row]]:
+    """The tables that mostly need sums."""
+    whole, of_range = sums.whole, totals.totals(sums, clients)
     return {
-        "totals": totals.totals(sums),
+        "totals": of_range,
         "books": totals.books(whole),
         "queues": totals.queues(whole),
         "reasons": reasons.reasons(whole),
         "percentiles": percentiles.percentiles(whole),
         "histograms": percentiles.histograms(whole),
-        "gate": gate.gate(whole),
+        "gate": gate.gate(whole, {row["qos"]: row["missed"] for row in of_range}),
     }
 
 
 def _fairness(kept: _Kept) -> dict[str, list[Row]]:
     whole, counts = kept.sums.whole, kept.counts
-    groups = fairness.largest_groups(kept.sessions)
+    groups = fairness.largest_groups(kept.clients)
     return {
-        "fairness": fairness.fairness(kept.sessions, kept.interval_us, groups),
-        "lorenz": lorenz.lorenz(kept.sessions, kept.interval_us),
+        "fairness": fairness.fairness(kept.clients, kept.interval_us, groups),
+        "lorenz": lorenz.lorenz(kept.clients, kept.interval_us),
         "head_of_line": blocking.head_of_line(whole, counts),
         "stalled": blocking.stalled(whole, counts),
         "inversion": blocking.inversion(whole, counts),
@@ -238,17 +259,17 @@ def _fairness(kept: _Kept) -> dict[str, list[Row]]:
 def _starvation(kept: _Kept) -> dict[str, list[Row]]:
     worst = kept.starved.slice(0, MOST_WORST).to_pylist()
     times = ("duration_us", "connected_us", *[f"{clock}_us" for clock in CLOCKS])
-    names = ("listener", "topic_group", "mqueue_max", "paced_for_us", *times, "offered", "sent")
+    names = ("begun", "listener", "topic_group", "mqueue_max", "paced_for_us", *times, "offered", "due", "sent")
     few = pa.array([row["client_id"] for row in worst], pa.string())
-    own = kept.sessions.filter(pc.is_in(kept.sessions["client_id"], few))
+    own = kept.clients.filter(pc.is_in(kept.clients["client_id"], few))
     known = {
-        tuple(row[name] for name in KEY): row
-        for row in own.select([*KEY, *names, *[f"dropped_{reason}" for reason in DROP_REASONS]]).to_pylist()
+        tuple(row[name] for name in CLIENT_KEY): row
+        for row in own.select([*CLIENT_KEY, *names, *[f"dropped_{reason}" for reason in DROP_REASONS]]).to_pylist()
     }
     listed = [name for name, _ in LAYOUTS["starved_worst"].columns]
     rows = []
     for starved in worst:
-        row = known[tuple(starved[name] for name in KEY)]
+        row = known[tuple(starved[name] for name in CLIENT_KEY)]
         row = {**row, "offered_in_range": row["offered"], "sent_in_range": row["sent"], **starved}
         named = {name: value for name, value in row.items() if name in listed}
         rows.append(named | shares(row) | {"why": why_starved(row)})
@@ -260,7 +281,7 @@ def _starvation(kept: _Kept) -> dict[str, list[Row]]:
 
 def _named(kept: _Kept) -> dict[str, list[Row]]:
     """The tables that list the first sessions in some order."""
-    first = top.first_of_each(kept.sessions)
+    first = top.first_of_each(kept.clients)
     received = totals.received(kept.sums.whole)
     worst = first[top.WORST]
     times = worst_hours.hours_of(kept.frames.sessions.parts(worst_hours.COLUMNS), worst, len(kept.sums.hours))
@@ -269,6 +290,7 @@ def _named(kept: _Kept) -> dict[str, list[Row]]:
             {**top.worst_session(row), **worst_hours.wait_p99(times, rank)} for rank, row in enumerate(worst, 1)
         ],
         "worst_hours": worst_hours.worst_hours(times, worst),
+        "away_clients": [top.away_client(row) for row in first[top.AWAY]],
         "inverted_sessions": [top.inverted_session(row) for row in first[top.INVERTED]],
         "head_of_line_sessions": [top.head_of_line_session(row) for row in first[top.HEAD_OF_LINE]],
         "stalled_sessions": [top.stalled_session(row) for row in first[top.STALLED]],
@@ -284,7 +306,7 @@ def _facts(frames: StoreFrames, label: str, kept: _Kept, window_us: int) -> Fact
     return Facts(
         label=label,
         rows=whole["rows"],
-        sessions=kept.counts["sessions"],
+        clients=kept.counts["sessions"],
         brokers=tuple(kept.counts["brokers"]),
         hours=len(kept.sums.hours),
         first_us=whole["first_us"],

@@ -23,3 +23,8 @@ def per_second(count: int | None, time_us: int | None) -> float | None:
 def seconds(time_us: int) -> float:
     """Seconds from microseconds."""
     return round(time_us / MICROSECONDS, DIGITS)
+
+
+def rate_connected(count: int, connected_us: int) -> float | None:
+    """A rate per second of connection; None for a client that was connected for less than one."""
+    return per_second(count, connected_us) if connected_us >= MICROSECONDS else None

@@ -20,7 +20,7 @@ class Facts:
     Attributes:
         label: the run's name in the report.
         rows: raw rows (session intervals) behind the compacted ones.
-        sessions: distinct sessions (broker, client id, start).
+        clients: those (broker, client id) that were there and had something offered or waiting.
         brokers: their names, sorted.
         hours: number of hours with rows.
         first_us, last_us: least interval_start and greatest interval_end, microseconds since 1970.
@@ -38,7 +38,7 @@ class Facts:
 
     label: str
     rows: int
-    sessions: int
+    clients: int
     brokers: tuple[str, ...]
     hours: int
     first_us: int

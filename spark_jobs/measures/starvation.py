@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from spark_jobs.arrays import Groups, ints
 from spark_jobs.measures.numbers import seconds
 from spark_jobs.measures.result import Row
-from spark_jobs.measures.sessions import KEY
+from spark_jobs.measures.sessions import CLIENT
 
 STARVED_AFTER: Final = 3
 TOLERANCE_US: Final = 1_000_000
@@ -40,7 +40,7 @@ def with_runs(pieces: pa.Table) -> pa.Table:
     Args:
         pieces: rows by `store.schema.STARVATION_COLUMNS`.
     """
-    groups = Groups(pieces, KEY, ["start_us"])
+    groups = Groups(pieces, CLIENT, ["start_us"])
     ordered = pieces.take(pa.array(groups.order))
     start, end = ints(ordered, "start_us"), ints(ordered, "end_us")
     begins = np.ones(len(start), np.bool_)
@@ -54,7 +54,7 @@ def with_runs(pieces: pa.Table) -> pa.Table:
 
 def runs_of(pieces: pa.Table) -> pa.Table:
     """One row per run: key, run (its start), end_us, intervals, offered, and deliveries waiting at its end."""
-    groups = Groups(pieces, (*KEY, "run"), ["end_us"])
+    groups = Groups(pieces, (*CLIENT, "run"), ["end_us"])
     columns = groups.keys() | {name: groups.last(name) for name in ("end_us", "waiting")}
     columns |= {name: pa.array(groups.sum(ints(pieces, name))) for name in ("intervals", "offered")}
     return pa.table(columns)
@@ -64,7 +64,7 @@ def starved_sessions(runs: pa.Table, starved_after: int) -> pa.Table:
     """One row per starved session, over its long runs, sorted: `layout.STARVED_SESSIONS` without run and labels."""
     long = runs.filter(pc.greater_equal(runs["intervals"], starved_after))
     length = ints(long, "end_us") - ints(long, "run")
-    groups = Groups(long, KEY, ["end_us"])
+    groups = Groups(long, CLIENT, ["end_us"])
     starved = groups.keys() | {
         "runs": pa.array(groups.count()),
         "longest_intervals": pa.array(groups.max(ints(long, "intervals"))),
@@ -75,14 +75,15 @@ def starved_sessions(runs: pa.Table, starved_after: int) -> pa.Table:
         "offered": pa.array(groups.sum(ints(long, "offered"))),
         "waiting": groups.last("waiting"),
     }
-    order = [("longest_us", "descending"), ("starved_us", "descending"), *[(name, "ascending") for name in KEY]]
+    order = [("longest_us", "descending"), ("starved_us", "descending"), *[(name, "ascending") for name in CLIENT]]
     return pa.table(starved).sort_by(order)
 
 
 def per_hour(pieces: pa.Table, starved_after: int) -> dict[int, int]:
     """Hour -> number of starved sessions."""
     counted = pieces.filter(pc.greater_equal(pieces["run_intervals"], starved_after))
-    hours, numbers = np.unique(ints(pa.table(Groups(counted, ("hour_us", *KEY)).keys()), "hour_us"), return_counts=True)
+    clients = pa.table(Groups(counted, ("hour_us", *CLIENT)).keys())
+    hours, numbers = np.unique(ints(clients, "hour_us"), return_counts=True)
     return dict(zip(hours.tolist(), numbers.tolist(), strict=True))
 
 
@@ -98,7 +99,7 @@ def starvation(runs: pa.Table, starved_after: int) -> list[Row]:
                 "least_intervals": least,
                 "most_intervals": most,
                 "runs": inside.num_rows,
-                "sessions": len(Groups(inside, KEY)),
+                "sessions": len(Groups(inside, CLIENT)),
                 "longest_intervals": int(ints(inside, "intervals").max(initial=0)),
                 "seconds": seconds(int((ints(inside, "end_us") - ints(inside, "run")).sum())),
                 "offered": int(ints(inside, "offered").sum()),

@@ -59,7 +59,7 @@ def _run(result: Result) -> dict[str, Any]:
         "slot_seconds": facts.slot_us / 1e6,
         "interval_seconds": facts.interval_us / 1e6,
         "rows": facts.rows,
-        "sessions": facts.sessions,
+        "clients": facts.clients,
         "hours": facts.hours,
         "files": dict(facts.files),
         "books": {"rows": books["rows"], "rows_off": books["rows_off"], "balance": books["rows_off"] == 0},

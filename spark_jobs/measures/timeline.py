@@ -25,10 +25,10 @@ from spark_jobs.store.schema import FAIR_ONE, FAIR_SCOPES, HOUR_US, TIMELINE_HIS
 
 MOST_POINTS: Final = 400  # points that a plot of the page's width can resolve
 _TIMES: Final = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
-_FLOW: Final = tuple(f"{name}_qos{q}" for name in ("offered", "sent", "dropped") for q in QOS)
+_FLOW: Final = tuple(f"{name}_qos{q}" for name in ("offered", "due", "sent", "dropped") for q in QOS)
 _GATED: Final = tuple(f"gated_{reason}" for reason in GATE_REASONS)
 _ROWS: Final = ("rows", "pressed_rows")
-_MAXIMA: Final = ("mailbox_max", "mqueue_max")
+_MAXIMA: Final = ("last_us", "mailbox_max", "mqueue_max")
 _LATENCY: Final = {kind_of(name)[1]: name for name in TIMELINE_HISTOGRAMS}  # by QoS
 _FAIR: Final = tuple(f"fair_{what}_{scope}" for what in ("n", "x", "xx") for scope in FAIR_SCOPES)
 _LOWEST: Final = tuple(f"fair_min_{scope}" for scope in FAIR_SCOPES)
@@ -58,18 +58,18 @@ def gated_in(window: Mapping[str, int]) -> int:
     return sum(window[name] for name in _GATED)
 
 
-def by_window(parts: Iterable[pa.Table], slot_us: int, window_us: int) -> list[Row]:
+def by_window(parts: Iterable[pa.Table], slot_us: int, window_us: int, first_us: int) -> list[Row]:
     """Merge the slots of all brokers, and sum them by window.
 
-    `covered_us` is for the rates of one window: a slot covers the time since the previous slot, so that two exports in
-    one slot and none in the next do not count twice; but at most two slots, because in a longer gap no session had
-    anything to report. The first slot of a window covers itself. `passed_us` is for the rates of many windows together:
-    the time since the previous slot, at most an hour.
+    `covered_us` is for the rates of one window: a slot covers the time from the last export of the slot before it to
+    its own last one; but at most two slots, because in a longer gap no session had anything to report, and at most one
+    as the first of a window. `passed_us` is for the rates of many windows together: the same, but at most an hour.
 
     Args:
         parts: rows by `store.schema.TIMELINE_COLUMNS`, with COLUMNS.
         slot_us: length of a slot.
         window_us: length of a window, a whole number of slots.
+        first_us: the start of the first interval.
     """
     merged = [_slots(part) for part in parts]
     slots = _slots(pa.concat_tables(merged)) if merged else None
@@ -78,13 +78,12 @@ def by_window(parts: Iterable[pa.Table], slot_us: int, window_us: int) -> list[R
     slot = ints(slots, "slot")
     slots = slots.append_column("start_us", pa.array(slot - slot % window_us))
     groups = Groups(slots, ["start_us"])  # the slots are in order already
-    covered = np.full(len(slot), slot_us)
-    covered[1:] = np.minimum(slot[1:] - slot[:-1], 2 * slot_us)
-    covered[groups.starts] = slot_us
+    last = ints(slots, "last_us")
+    since = np.diff(last, prepend=max(first_us, int(last[0]) - slot_us))
+    covered = np.minimum(since, 2 * slot_us)
+    covered[groups.starts] = np.minimum(since[groups.starts], slot_us)
     columns = {"start_us": groups.first("start_us").to_pylist(), "covered_us": groups.sum(covered).tolist()}
-    passed = np.full(len(slot), slot_us)
-    passed[1:] = np.minimum(slot[1:] - slot[:-1], HOUR_US)
-    columns["passed_us"] = groups.sum(passed).tolist()
+    columns["passed_us"] = groups.sum(np.minimum(since, HOUR_US)).tolist()
     columns |= {name: groups.sum(ints(slots, name)).tolist() for name in (*_FLOW, *_GATED, *_ROWS)}
     # The sum of squares may be above 2**63: as whole numbers of Python.
     columns |= {name: groups.sum(ints(slots, name).astype(object)).tolist() for name in _FAIR}

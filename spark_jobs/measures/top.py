@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from spark_jobs.arrays import Mask, ints
 from spark_jobs.measures.fairness import poorly_served
-from spark_jobs.measures.numbers import per_second, ratio
+from spark_jobs.measures.numbers import rate_connected, ratio
 from spark_jobs.measures.result import Row
-from spark_jobs.measures.sessions import KEY
+from spark_jobs.measures.sessions import CLIENT
 from spark_jobs.measures.why import shares, why
 from spark_jobs.metrics import QOS
 
@@ -18,13 +18,14 @@ MOST: Final = 20
 FULL_SHARE_PER_CENT: Final = 10  # a session is blocked by its window if it is full for this share of the time
 
 WORST: Final = "worst_sessions"
+AWAY: Final = "away_clients"
 INVERTED: Final = "inverted_sessions"
 HEAD_OF_LINE: Final = "head_of_line_sessions"
 STALLED: Final = "stalled_sessions"
 PUBLISHERS: Final = "publishers"
 PACED_FOR: Final = "paced_for_sessions"
 
-_LISTED: Final = (*KEY, "listener", "topic_group")
+_LISTED: Final = (*CLIENT, "begun", "listener", "topic_group")
 _PUBLISHING: Final = (
     "publish_refused",
     "publish_parked",
@@ -58,9 +59,11 @@ def _orders(sessions: pa.Table) -> dict[str, tuple[Mask, list[npt.NDArray[Any]]]
 
     reports = of("stalled_window") + of("slow_consumer")
     full = share("window_full_us", "duration_us")
+    missed = of("offered") - of("due")
     poor_first = ~poorly_served(sessions)
     return {
-        WORST: (of("offered") > 0, [poor_first, share("sent", "offered"), -of("dropped"), -of("offered")]),
+        WORST: (of("due") > 0, [poor_first, share("sent", "due"), -of("dropped"), -of("due")]),
+        AWAY: (missed > 0, [-missed]),
         INVERTED: (of("inverted_qos0") > 0, [-of("inverted_qos0")]),
         HEAD_OF_LINE: (of("window_full_us") > 0, [-full, -of("window_full_us")]),
         STALLED: (reports > 0, [-reports, -of("stalled_window")]),
@@ -73,7 +76,7 @@ def first_of_each(sessions: pa.Table) -> dict[str, list[Row]]:
     """Table -> the rows of its first MOST sessions, in order; ties are sorted by key, so that a re-run is the same.
 
     Args:
-        sessions: one row per session, sorted by key, see `sessions.per_session`.
+        sessions: one row per client, sorted by key, see `sessions.per_client`.
     """
     found = {}
     for table, (which, order) in _orders(sessions).items():
@@ -94,6 +97,7 @@ def worst_session(row: Row) -> Row:
         **_session(
             row,
             "offered",
+            "due",
             "sent",
             "dropped",
             *flow,
@@ -103,10 +107,21 @@ def worst_session(row: Row) -> Row:
             "mailbox_max",
             "starved_rows",
         ),
-        "delivery_ratio": ratio(row["sent"], row["offered"]),
-        "goodput": per_second(row["sent"], row["connected_us"]),
+        "delivery_ratio": ratio(row["sent"], row["due"]),
+        "goodput": rate_connected(row["sent"], row["connected_us"]),
         **shares(row),
         "why": why(row),
+    }
+
+
+def away_client(row: Row) -> Row:
+    """A row of `away_clients`."""
+    missed = row["offered"] - row["due"]
+    return {
+        **_session(row, "offered"),
+        "missed": missed,
+        "missed_dropped": min(missed, row["away_dropped"]),
+        "connected_share": ratio(row["connected_us"], row["duration_us"]),
     }
 
 
@@ -131,7 +146,7 @@ def paced_for_session(row: Row) -> Row:
     return {
         **_session(row, "paced_for_us", "offered", "sent", "dropped", "mqueue_max"),
         "paced_for_share": ratio(row["paced_for_us"], row["duration_us"]),
-        "delivery_ratio": ratio(row["sent"], row["offered"]),
+        "delivery_ratio": ratio(row["sent"], row["due"]),
         **{name: share for name, share in shares(row).items() if name in _SLOW},
         "why": why(row),
     }
@@ -143,5 +158,5 @@ def publisher(row: Row, messages: int, payload: int) -> Row:
         **_session(row, "received", *[f"received_qos{qos}" for qos in QOS], "received_bytes", *_PUBLISHING),
         "share_of_received": ratio(row["received"], messages),
         "share_of_bytes": ratio(row["received_bytes"], payload),
-        "received_per_second": per_second(row["received"], row["connected_us"]),
+        "received_per_second": rate_connected(row["received"], row["connected_us"]),
     }

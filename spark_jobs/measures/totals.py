@@ -3,6 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.arrays import ints
+from spark_jobs.measures.fairness import of_qos
 from spark_jobs.measures.numbers import per_second, ratio, seconds
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sums import ALL_QOS, EACH_QOS, HourSums, Sums
@@ -21,11 +26,20 @@ _CLOCKS: Final = (
 )
 
 
-def totals(hours: Sums) -> list[Row]:
-    """The rows of `totals`: counts over the whole range, and rates over the time that its rows are about."""
+def totals(hours: Sums, clients: pa.Table) -> list[Row]:
+    """The rows of `totals`: counts over the whole range, and rates over the time that its rows are about.
+
+    Args:
+        hours: the sums of every hour.
+        clients: one row per client, see `sessions.per_client`.
+    """
     rows: list[Row] = []
     sums = hours.whole
     for qos in EACH_QOS:
+        offered, due, sent, away = (
+            ints(clients, of_qos(name, qos)) for name in ("offered", "due", "sent", "away_dropped")
+        )
+        missed = int((offered - due).sum())
         resent = sums["resent_publish"] + sums["resent_pubrel"]
         rows.append(
             {
@@ -37,7 +51,10 @@ def totals(hours: Sums) -> list[Row]:
                 "resent": resent if qos == ALL_QOS else None,  # not counted by QoS
                 "waiting_growth": _growth(sums, qos),
                 "received": sums.of("received", qos),
-                "delivery_ratio": ratio(sums.of("sent", qos), sums.of("offered", qos)),
+                "due": int(due.sum()),
+                "missed": missed,
+                "missed_dropped": min(missed, int(away.sum())),
+                "delivery_ratio": ratio(int(np.minimum(sent, due).sum()), int(due.sum())),
                 "sent_per_second": per_second(sums.of("sent", qos), hours.covered_us),
                 "dropped_per_second": per_second(sums.of("dropped", qos), hours.covered_us),
                 "seconds": seconds(hours.covered_us),

@@ -2,21 +2,16 @@
 
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-
-from spark_jobs.arrays import Mask, ints
+from spark_jobs.measures.fairness import WELL_SERVED
 from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.sessions import CLOCKS
-from spark_jobs.metrics import DROP_REASONS
+from spark_jobs.metrics import AWAY_REASONS, DROP_REASONS
 
 OFFLINE: Final = "offline"
 BACKLOG: Final = "backlog"
 OVERFLOW: Final = "queue_full"
 OVERFLOW_PACED: Final = "queue_full_paced"
 """The same although publishers were paced (FC-16): patience was used up, or nothing was drained."""
-AWAY: Final = frozenset({OFFLINE, "offline_qos0", "session_ended"})
-"""Reasons on the client's side only."""
 LEAST: Final = 0.05  # minimum share of its time for a cause
 
 
@@ -29,28 +24,20 @@ def why(row: dict[str, Any]) -> str:
     """The state with the largest share of its time: offline, window full, rate used up or path congested.
 
     If all shares are below LEAST, the most frequent drop reason; then backlog, if deliveries were queued; else empty.
+    That a client was away is no reason for poor service while it was there.
     """
     whole = row["duration_us"]
-    times = {OFFLINE: whole - row["connected_us"], **{clock: row[f"{clock}_us"] for clock in CLOCKS}}
+    times = {clock: row[f"{clock}_us"] for clock in CLOCKS}
+    reasons = [reason for reason in DROP_REASONS if reason not in AWAY_REASONS]
+    if row["sent"] >= row["due"] * WELL_SERVED:
+        times[OFFLINE], reasons = whole - row["connected_us"], list(DROP_REASONS)
     longest = max(times, key=lambda name: times[name])
     if whole and times[longest] >= LEAST * whole:
         return longest
-    reason = max(DROP_REASONS, key=lambda name: row[f"dropped_{name}"])
+    reason = max(reasons, key=lambda name: row[f"dropped_{name}"])
     if row[f"dropped_{reason}"]:
         return OVERFLOW_PACED if reason == OVERFLOW and row["paced_for_us"] else reason
     return BACKLOG if row["mqueue_max"] else ""
-
-
-def away(sessions: pa.Table) -> Mask:
-    """Whether `why` is one of AWAY, for each row of `sessions.per_session`."""
-    whole = ints(sessions, "duration_us")
-    offline = whole - ints(sessions, "connected_us")
-    longest = np.max([offline, *[ints(sessions, f"{clock}_us") for clock in CLOCKS]], axis=0)
-    known = (whole > 0) & (longest >= LEAST * whole)
-    drops = np.stack([ints(sessions, f"dropped_{reason}") for reason in DROP_REASONS])
-    client = np.array([reason in AWAY for reason in DROP_REASONS])[np.argmax(drops, axis=0)] & (drops.max(axis=0) > 0)
-    found: Mask = np.where(known, offline == longest, client)
-    return found
 
 
 def why_starved(row: dict[str, Any]) -> str:

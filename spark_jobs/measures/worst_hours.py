@@ -16,7 +16,7 @@ from spark_jobs.histograms import counts_by_group
 from spark_jobs.measures.histogram import bounded, merged
 from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.result import Row
-from spark_jobs.measures.sessions import KEY
+from spark_jobs.measures.sessions import CLIENT
 from spark_jobs.metrics import QOS
 from spark_jobs.store.schema import HOUR_US
 
@@ -29,7 +29,7 @@ _HISTOGRAMS: Final = {
     "ack": ("ack_qos1_buckets", "ack_qos2_buckets"),
 }
 COLUMNS: Final = (
-    *KEY,
+    *CLIENT,
     "hour_us",
     *(f"{name}_qos{q}" for name in _FLOW for q in QOS),
     *_SUMS,
@@ -48,10 +48,10 @@ def hours_of(parts: Iterable[pa.Table], few: Sequence[Row], hours: int) -> list[
     """
     if not few:
         return []
-    ranks = {tuple(row[name] for name in KEY): rank for rank, row in enumerate(few, 1)}
+    ranks = {tuple(row[name] for name in CLIENT): rank for rank, row in enumerate(few, 1)}
     names = pa.array([row["client_id"] for row in few])
     own = pa.concat_tables([part.filter(pc.is_in(part["client_id"], names)) for part in parts])
-    rank = [ranks.get(key, 0) for key in zip(*[own[name].to_pylist() for name in KEY], strict=True)]
+    rank = [ranks.get(key, 0) for key in zip(*[own[name].to_pylist() for name in CLIENT], strict=True)]
     step = HOUR_US * -(-hours // MOST_POINTS)
     hour = ints(own, "hour_us")
     own = own.append_column("rank", pa.array(rank, pa.int64())).append_column("point", pa.array(hour - hour % step))
@@ -79,7 +79,7 @@ def worst_hours(hours: Sequence[Row], few: Sequence[Row]) -> list[Row]:
             continue
         rows.append(
             {
-                **{name: few[row["rank"] - 1][name] for name in KEY},
+                **{name: few[row["rank"] - 1][name] for name in CLIENT},
                 **{
                     name: row[name]
                     for name in ("rank", "hour_us", "offered", "sent", "dropped", "starved_rows")

@@ -27,7 +27,7 @@ def _quality_of(result: Result, place: int, several: bool) -> list[Html]:
     read = sum(row["status"] == READ for row in files)
     books = result.maybe("books", qos="all")
     parts = [tag("h3", formats.name(result.label))] if several else []
-    told = f"Made from {formats.counted(facts.rows, 'row')} of {formats.counted(facts.sessions, 'session')}"
+    told = f"Made from {formats.counted(facts.rows, 'row')} of {formats.counted(facts.clients, 'client')}"
     told += f" in {formats.counted(read, 'file')}." if files else "."
     if books is not None:
         off = books["rows_off"]

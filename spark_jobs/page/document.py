@@ -71,7 +71,7 @@ def _meta(result: Result, named: bool) -> str:
     brokers = f" · {formats.counted(len(facts.brokers), 'broker')}" if facts.brokers else ""
     return (
         f"{name}{formats.moment(facts.first)} to {formats.moment(facts.last)} {formats.zone_name()}{brokers} · "
-        f"{facts.sessions:,} sessions · {facts.rows:,} rows · "
+        f"{facts.clients:,} clients · {facts.rows:,} rows · "
         f"points of {formats.seconds(facts.window_us / 1e6)}"
     )
 
@@ -85,10 +85,10 @@ def _tiles(result: Result) -> list[tuple[str, str, bool]]:
     starved = result.maybe("starvation", length="all") or {}
     number = starved.get("sessions", 0)
     return [
-        (formats.count(number), "sessions starved", bool(number) and not is_few(result)),
+        (formats.count(number), "clients starved", bool(number) and not is_few(result)),
         (formats.index(fair.get("jain_delivery_ratio")), "Jain’s fairness index", False),
         (formats.short(total["offered"]), "deliveries offered", False),
-        (formats.percent(total["delivery_ratio"]), "of them sent", False),
+        (formats.percent(total["delivery_ratio"]), "sent of what was due", False),
         (formats.short(total["dropped"]), "dropped", False),
         (formats.percent(total["pressure_share"]), "of the sessions’ time under pressure", False),
     ]

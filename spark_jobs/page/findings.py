@@ -7,6 +7,7 @@ from typing import Final
 from spark_jobs import formats
 from spark_jobs.measures.fairness import WELL_SERVED
 from spark_jobs.measures.result import Result, Row
+from spark_jobs.metrics import AWAY_REASONS
 from spark_jobs.page.finding import Finding, Grade
 from spark_jobs.page.trouble import because, known_reasons, poorly_served, starvation, typical_reason
 
@@ -30,6 +31,7 @@ def findings(result: Result) -> list[Finding]:
         *_poorly_served(result),
         *_inverted(result),
         *_drops(result),
+        *_away(result),
         *_pressure(result),
         *_fair(result),
         *_input(result),
@@ -42,7 +44,7 @@ def _starved(result: Result) -> list[Finding]:
     if trouble is None:
         return []
     intervals = result.facts.starved_after
-    were = "sessions had" if trouble.several else "session had"
+    were = "clients had" if trouble.several else "client had"
     text = (
         f"{trouble.number:,} {were} deliveries waiting or offered and {'were' if trouble.several else 'was'} "
         f"sent nothing for at least {intervals} intervals in a row{trouble.since}."
@@ -70,10 +72,10 @@ def _client(result: Result, rows: Sequence[Row]) -> str:
 
 
 def is_few(result: Result) -> bool:
-    """Whether so few sessions were starved, and treated worse than others, that nearly all were served well."""
+    """Whether so few clients were starved, and treated worse than others, that nearly all were served well."""
     starved = result.maybe("starvation", length="all") or {"sessions": 0}
     poor = poorly_served(result)
-    least = FEW * result.facts.sessions
+    least = FEW * result.facts.clients
     return bool(starved["sessions"] < least and (poor is None or poor.number < least))
 
 
@@ -133,8 +135,8 @@ def _poorly_served(result: Result) -> list[Finding]:
     trouble = poorly_served(result)
     if trouble is None:
         return []
-    number = formats.counted(trouble.number, "session")
-    text = f"{number} got less than {LESS} of what was offered{trouble.since}."
+    number = formats.counted(trouble.number, "client")
+    text = f"{number} got less than {LESS} of what was due{trouble.since}."
     if trouble.rows:
         worst = trouble.rows[0]
         text += (
@@ -155,9 +157,9 @@ def _inverted(result: Result) -> list[Finding]:
         return [Finding(Grade.GOOD, "Order", text)]
     text = (
         f"{formats.counted(row['inverted_qos0'], 'QoS 0 delivery').replace('deliverys', 'deliveries')} overtook "
-        f"waiting QoS 1 or 2, in {formats.counted(row['sessions'], 'session')}; the gate should prevent that."
+        f"waiting QoS 1 or 2, in {formats.counted(row['sessions'], 'client')}; the gate should prevent that."
     )
-    grade = Grade.NOTE if row["sessions"] < FEW * result.facts.sessions else Grade.WATCH
+    grade = Grade.NOTE if row["sessions"] < FEW * result.facts.clients else Grade.WATCH
     return [Finding(grade, "Order", text, client=_client(result, result.rows_of("inverted_sessions")))]
 
 
@@ -165,21 +167,43 @@ def _drops(result: Result) -> list[Finding]:
     totals = {row["qos"]: row for row in result.rows_of("totals")}
     if "all" not in totals:
         return []
-    dropped = totals["all"]["dropped"]
-    if not dropped:
-        return [Finding(Grade.GOOD, "Dropped", "Nothing was dropped.")]
+    there, missed = (
+        {qos: row["dropped"] - row["missed_dropped"] for qos, row in totals.items()},
+        totals["all"]["missed_dropped"],
+    )
+    more = f" {missed:,} more were dropped for clients that were away." if missed else ""
+    if not there["all"]:
+        return [Finding(Grade.GOOD, "Dropped", f"Nothing was dropped for clients that were there.{more}")]
     reasons: Counter[str] = Counter()
     for row in result.rows_of("reasons"):
-        if row["what"] == "dropped":
+        if row["what"] == "dropped" and row["reason"] not in AWAY_REASONS:
             reasons[row["reason"]] += row["deliveries"]
-    guaranteed, asked = (
-        sum(totals[qos][name] for qos in ("1", "2") if qos in totals) for name in ("dropped", "offered")
+    guaranteed, due = (
+        sum(of[qos] for qos in ("1", "2") if qos in of)
+        for of in (there, {qos: row["due"] for qos, row in totals.items()})
     )
     held = f"{guaranteed:,} of them at QoS 1 and 2" if guaranteed else "all of them at QoS 0"
     first = max(reasons, key=lambda name: (reasons[name], name)) if reasons else ""
     why = f"; the most frequent reason: {formats.reason(first)}" if first else ""
-    grade = Grade.WATCH if guaranteed and guaranteed >= FEW * asked else Grade.NOTE
-    return [Finding(grade, "Dropped", f"{dropped:,} deliveries, {held}{why}.", first)]
+    grade = Grade.WATCH if guaranteed and guaranteed >= FEW * due else Grade.NOTE
+    return [Finding(grade, "Dropped", f"{there['all']:,} deliveries, {held}{why}.{more}", first)]
+
+
+def _away(result: Result) -> list[Finding]:
+    """What clients missed because they were away: no fault of the broker."""
+    total, fair = result.maybe("totals", qos="all"), result.maybe("fairness", scope="all", qos="all")
+    if total is None or fair is None or not total["missed"]:
+        return []
+    number, missed, dropped = fair["away"], total["missed"], total["missed_dropped"]
+    one = number == 1
+    text = (
+        f"{formats.counted(number, 'client')} missed {formats.counted(missed, 'delivery')} while "
+        f"{'it was' if one else 'they were'} not connected: {dropped:,} dropped, {missed - dropped:,} still wait."
+    ).replace("deliverys", "deliveries")
+    rows = result.rows_of("away_clients")
+    if rows and not one:
+        text += f" Most: {_named(rows[0])} with {rows[0]['missed']:,}."
+    return [Finding(Grade.NOTE, "Away", text, client=_client(result, rows))]
 
 
 def _pressure(result: Result) -> list[Finding]:
@@ -204,7 +228,7 @@ def _fair(result: Result) -> list[Finding]:
     jain = row["jain_delivery_ratio"]
     good = jain >= ALIKE and (row["lowest_delivery_ratio"] or 0) >= WELL_SERVED
     text = (
-        f"Jain’s index of the delivery ratio over {formats.counted(row['sessions'], 'session')} is "
+        f"Jain’s index of the delivery ratio over {formats.counted(row['sessions'], 'client')} is "
         f"{formats.index(jain)} (1 = all equal)"
     )
     if row["gini_goodput"] is not None:

@@ -40,8 +40,31 @@ WHY: Final = Column("why", text=True, title="the cause of blocking for the large
 Line = Callable[[Row], list[Cell]]
 
 
+_AWAY: Final = (
+    ID,
+    Column("missed", title="offered while it was away, and dropped or waiting at the end"),
+    Column("dropped"),
+    Column("offered"),
+    Column("connected", title="share of its time"),
+    BROKER,
+    Column("listener", text=True),
+)
+
+
+def _away_line(row: Row) -> list[Cell]:
+    return [
+        grids.name(row["client_id"]),
+        grids.number(row["missed"]),
+        grids.number(row["missed_dropped"]),
+        grids.number(row["offered"]),
+        grids.share(row["connected_share"]),
+        grids.name(row["broker"]),
+        grids.name(row["listener"]),
+    ]
+
+
 def worst_section(results: Sequence[Result]) -> Html:
-    """The sessions with the lowest delivery ratio: small multiples (of the last run) and a table."""
+    """The clients with the lowest delivery ratio, small multiples (of the last run) and a table; and who was away."""
     parts: list[Html] = []
     for place in reversed(range(len(results))):
         result = results[place]
@@ -50,10 +73,10 @@ def worst_section(results: Sequence[Result]) -> Html:
         if len(results) > 1:
             parts.append(tag("h3", formats.name(result.label)))
         if not rows:
-            parts.append(nothing("Nothing was offered to any session."))
+            parts.append(nothing("Nothing was due to any client."))
             continue
         if not short:
-            parts.append(lead("Every session was sent all deliveries offered to it."))
+            parts.append(lead("Every client was sent all that was due to it."))
             continue
         drawn = _multiples(result, short)
         if drawn and place == len(results) - 1:
@@ -64,7 +87,12 @@ def worst_section(results: Sequence[Result]) -> Html:
         lines = [_worst_line(row) for row in short]
         made = grid(f"worst-{place}", "Lowest delivery ratio", _WORST, lines, ["worst_sessions"])
         parts.append(made if place == len(results) - 1 else folded("Lowest delivery ratio", made))
-    return section("Poorly served sessions", *parts, id_="worst")
+    for place, result in enumerate(results):
+        if result.rows_of("away_clients"):
+            title = "Clients that were away"
+            title = f"{formats.name(result.label)}: {formats.inside(title)}" if len(results) > 1 else title
+            parts.append(folded(title, named_grid(f"away-{place}", title, result, "away_clients", _AWAY, _away_line)))
+    return section("Poorly served clients", *parts, id_="worst")
 
 
 def _multiples(result: Result, worst: Sequence[Row]) -> list[Html]:
@@ -75,16 +103,16 @@ def _multiples(result: Result, worst: Sequence[Row]) -> list[Html]:
         return []
     first = min(row["hour_us"] for rows in hours.values() for row in rows) / _MICRO
     last = max(row["hour_us"] for rows in hours.values() for row in rows) / _MICRO + 3600
-    known = {(row["broker"], row["client_id"], row["session_started_us"]): row for row in worst}
+    known = {(row["broker"], row["client_id"]): row for row in worst}
     drawn = []
     for _, rows in sorted(hours.items()):
-        if (rows[0]["broker"], rows[0]["client_id"], rows[0]["session_started_us"]) not in known:
+        of = rows[0]
+        if (of["broker"], of["client_id"]) not in known:
             continue
         rows.sort(key=lambda row: row["hour_us"])
         points = [Hour(row["hour_us"] / _MICRO, row["offered"], row["sent"], bool(row["starved_rows"])) for row in rows]
-        of = rows[0]
         label = f"{formats.name(of['client_id'])}: offered and sent, hour by hour"
-        whole = known.get((of["broker"], of["client_id"], of["session_started_us"]))
+        whole = known.get((of["broker"], of["client_id"]))
         drawn.append(
             small_figure(
                 name_of(of["client_id"], 26), Html(multiples.session(points, first, last, label)), _in_short(whole)
@@ -104,10 +132,10 @@ def _in_short(row: Row | None) -> Html:
 
 _WORST: Final = (
     ID,
-    Column("sent of offered"),
+    Column("sent of due"),
     Column(""),
     WHY,
-    Column("offered"),
+    Column("due"),
     Column("dropped"),
     Column("gated"),
     Column("p99 wait"),
@@ -126,7 +154,7 @@ def _worst_line(row: Row) -> list[Cell]:
         grids.share(row["delivery_ratio"]),
         Cell(grids.meter(row["delivery_ratio"], "r1"), row["delivery_ratio"]),
         why(row),
-        grids.number(row["offered"]),
+        grids.number(row["due"]),
         grids.number(row["dropped"]),
         grids.number(row["gated"]),
         grids.time(row["wait_p99"]),
@@ -182,10 +210,10 @@ def _starved_sentence(result: Result, several: bool) -> str:
     of = f"{formats.name(result.label)}: " if several else ""
     total = result.maybe("starvation", length="all")
     if total is None or not total["sessions"]:
-        return f"{of}No session was starved.{_shorter(result)}"
+        return f"{of}No client was starved.{_shorter(result)}"
     longest = formats.counted(total["longest_intervals"], "interval")
     was = "was" if total["sessions"] == 1 else "were"
-    number = formats.counted(total["sessions"], "session")
+    number = formats.counted(total["sessions"], "client")
     return f"{of}{number} {was} starved, at most for {longest} in a row.{_shorter(result)}"
 
 

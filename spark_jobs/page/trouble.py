@@ -8,7 +8,6 @@ from typing import Final
 from spark_jobs import formats
 from spark_jobs.measures.fairness import WELL_SERVED
 from spark_jobs.measures.result import Result, Row
-from spark_jobs.measures.why import AWAY
 
 HOUR: Final = 3_600_000_000
 BACKLOG: Final = "backlog"
@@ -56,7 +55,7 @@ class Trouble:
 
 
 def starvation(result: Result) -> Trouble | None:
-    """The starved sessions; None without any."""
+    """The starved clients; None without any."""
     total = result.maybe("starvation", length="all")
     rows = result.rows_of("starved_worst")
     if total is None or not total["sessions"]:
@@ -86,15 +85,14 @@ def _when(starts: Sequence[int], ends: Sequence[int], last_us: int) -> str:
 
 
 def poorly_served(result: Result) -> Trouble | None:
-    """The sessions with a delivery ratio below WELL_SERVED; None without any."""
+    """The clients with a delivery ratio below WELL_SERVED; None without any."""
     total = result.maybe("fairness", scope="all", qos="all")
     if total is None or not total["poorly_served"]:
         return None
-    # Deliveries to an offline client were not withheld by the broker.
     rows = [
         row
         for row in result.rows_of("worst_sessions")
-        if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED and row["why"] not in AWAY
+        if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED
     ]
     hours = [
         row["hour_us"]

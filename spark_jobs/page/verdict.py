@@ -13,7 +13,7 @@ from spark_jobs.page.trouble import Trouble, because, poorly_served, starvation
 
 
 def headline(results: Sequence[Result]) -> str:
-    """One sentence: which sessions were treated unfairly, since when and why; for two runs, what changed."""
+    """One sentence: which clients were treated unfairly, since when and why; for two runs, what changed."""
     return _headline_of(results[0]) if len(results) == 1 else what_changed(results[0], results[1])
 
 
@@ -30,26 +30,28 @@ def sentences(results: Sequence[Result]) -> list[str]:
 def _headline_of(result: Result) -> str:
     total = result.maybe("totals", qos="all")
     if total is None or not total["offered"]:
-        return "Nothing was offered to any session."
+        return "Nothing was offered to any client."
     starved = starvation(result)
     if starved is not None:
         were = "were" if starved.several else "was"
-        of = f"{starved.number:,} of {formats.counted(result.facts.sessions, 'session')} {were} starved"
-        nearly = "Nearly all sessions were served well: " if is_few(result) else ""
+        of = f"{starved.number:,} of {formats.counted(result.facts.clients, 'client')} {were} starved"
+        nearly = "Nearly all clients were served well: " if is_few(result) else ""
         return f"{nearly}{of}{starved.since}{_mostly(starved)}."
     poor = poorly_served(result)
     if poor is not None:
-        were = f"{formats.counted(poor.number, 'session')} {'were' if poor.several else 'was'}"
-        nearly = "Nearly all sessions were served well: " if is_few(result) else ""
-        return f"{nearly}{were} sent less than {LESS} of what was offered{poor.since}{_mostly(poor)}."
+        were = f"{formats.counted(poor.number, 'client')} {'were' if poor.several else 'was'}"
+        nearly = "Nearly all clients were served well: " if is_few(result) else ""
+        return f"{nearly}{were} sent less than {LESS} of what was due{poor.since}{_mostly(poor)}."
     row = result.maybe("fairness", scope="all", qos="all")
     if row is None or row["jain_delivery_ratio"] is None:
+        if total["missed"] and not total["due"]:
+            return "Nothing was due to any client: those that deliveries were offered to were away."
         return "None of the offered deliveries was sent."
     if row["jain_delivery_ratio"] < ALIKE:
-        return f"Sessions were treated unequally: Jain’s index is {formats.index(row['jain_delivery_ratio'])}."
+        return f"Clients were treated unequally: Jain’s index is {formats.index(row['jain_delivery_ratio'])}."
     return (
-        "No session was treated unfairly: each was sent at least "
-        f"{formats.percent(min(1.0, row['lowest_delivery_ratio'] or 0.0))} of what was offered to it, "
+        "No client was treated unfairly: each was sent at least "
+        f"{formats.percent(min(1.0, row['lowest_delivery_ratio'] or 0.0))} of what was due to it, "
         "and none was starved."
     )
 

@@ -100,12 +100,14 @@ SESSION_COLUMNS: Final = (
     *_sums("pressed_us", "pressed_rows", *(f"pressed_{name}" for name in PRESSED_COUNTERS)),
     *(Column(f"pressed_{name}", "array<bigint>", How.HISTOGRAM) for name in PRESSED_HISTOGRAMS),
     *_sums("starved_rows", "inverted_qos0", "blocked_rows", "books_off_rows", "reasons_off_rows"),
+    *_sums(*(f"{name}_qos{qos}" for name in ("away_dropped", "away_waiting") for qos in QOS)),
 )
 
 TIMELINE_COLUMNS: Final = (
     *_keys(broker="string", slot="bigint"),
     *_sums("rows", "pressed_rows", "duration_us", *TIMELINE_COUNTERS),
-    *_maxima(*TIMELINE_GAUGES),
+    *_maxima("last_us", *TIMELINE_GAUGES),
+    *_sums(*(f"due_qos{qos}" for qos in QOS)),
     *_sums(*(f"{side}_{name}" for side in ("calm", "pressed") for name in CALM_OR_PRESSED)),
     *_sums(*(f"fair_{what}_{scope}" for what in ("n", "x", "xx") for scope in FAIR_SCOPES)),
     *(Column(f"fair_min_{scope}", "bigint", How.MIN) for scope in FAIR_SCOPES),

@@ -93,9 +93,9 @@ def test_reports_that_are_not_complete_are_named(
     "spoiled",
     [
         "[" * 200_000,
-        '"sessions": Infinity',
-        '"sessions": NaN',
-        f'"sessions": 1{"0" * 400}',
+        '"clients": Infinity',
+        '"clients": NaN',
+        f'"clients": 1{"0" * 400}',
         '"sent_per_second": 1e999',
         '"last_interval_end": "9999-12-31T23:59:59+00:00"',
         '"first_interval_start": "0001-01-01T00:00:00+14:00"',

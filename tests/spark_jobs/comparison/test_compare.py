@@ -67,9 +67,9 @@ def window_of(sent: int, rng: random.Random) -> dict[str, Any]:
     counts = [0] * BUCKETS
     for _ in range(20):
         counts[bucket_of(rng.randrange(900, 1100))] += 1
-    flow = {f"{name}_qos{qos}": 0 for name in ("offered", "sent", "dropped") for qos in QOS}
+    flow = {f"{name}_qos{qos}": 0 for name in ("offered", "due", "sent", "dropped") for qos in QOS}
     gated = {f"gated_{reason}": 0 for reason in GATE_REASONS}
-    known = {"offered_qos0": 10_000, "sent_qos0": sent, "passed_us": MINUTE}
+    known = {"offered_qos0": 10_000, "due_qos0": 10_000, "sent_qos0": sent, "passed_us": MINUTE}
     return flow | gated | known | dict.fromkeys(TIMELINE_HISTOGRAMS, counts)
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,7 @@ def some_rows(count: int) -> list[Row]:
         values: dict[str, Any] = {name: random.choice((0, 0, 1, 7)) for name in (*COUNTERS, *GAUGES)}
         made = [histogram(random.randrange(99) for _ in range(3)) for _ in HISTOGRAMS]
         values |= {name: random.choice((None, entries)) for name, entries in zip(HISTOGRAMS, made, strict=True)}
+        values["connected_us"] = random.choice((0, 5_000_000, 50_000_000))
         client = random.choice(("car-1", "van/2", "solo", "-x"))
         listener = random.choice(("tcp", "ws"))
         connected = random.random() < 0.8
@@ -123,6 +125,9 @@ def test_sessions_are_the_sums_of_their_rows(compacted: Compact) -> None:
         assert made["pressed_rows"] == len(hard)
         assert made["pressed_sent_qos1"] == sum(r["sent_qos1"] for r in hard)
         assert made["pressed_ack_qos1_buckets"] == added([r["ack_qos1_buckets"] for r in hard])
+        for qos in QOS:
+            assert made[f"away_dropped_qos{qos}"] == sum(away_dropped(r, qos) for r in own)
+            assert made[f"away_waiting_qos{qos}"] == sum(away_waiting(r, qos) for r in own)
         assert made["starved_rows"] == sum(starved(r) for r in own)
         assert made["inverted_qos0"] == sum(inverted(r) for r in own)
         books = [
@@ -150,6 +155,26 @@ def inverted(made: Row) -> int:
     return max(0, made["sent_qos0"] - made["waiting_start_qos0"] - gated) if blocked else 0
 
 
+def away_dropped(made: Row, qos: int) -> int:
+    """Drops of a row whose client was away for most of it, or that were because it was away."""
+    length = (made["interval_end"] - made["interval_start"]) // timedelta(microseconds=1)
+    if 2 * made["connected_us"] < length and not (made["ended"] and made["connected_us"]):
+        return int(made[f"dropped_qos{qos}"])
+    return int(made[f"dropped_session_ended_qos{qos}"] + (made["dropped_offline_qos0_qos0"] if qos == 0 else 0))
+
+
+def away_waiting(made: Row, qos: int) -> int:
+    """What more waits for a client that is away at the end of a row."""
+    kept = not made["connected"] and not made["ended"]
+    return int(made[f"waiting_qos{qos}"] - made[f"waiting_start_qos{qos}"]) if kept else 0
+
+
+def due(made: Row, qos: int) -> int:
+    """What was offered in a row less what its client missed because it was away."""
+    missed = away_dropped(made, qos) + max(0, away_waiting(made, qos))
+    return max(0, made[f"offered_qos{qos}"] - missed) if made["connected_us"] else 0
+
+
 def test_the_timeline_is_the_sums_of_the_rows_of_sessions(compacted: Compact) -> None:
     """Of all, and of busy ones that are calm or pressed, by slot; of delivery ratios it has what Jain's index needs."""
     rows = []
@@ -162,6 +187,8 @@ def test_the_timeline_is_the_sums_of_the_rows_of_sessions(compacted: Compact) ->
         own = [r for r in rows if end_us(r) // SLOT_US * SLOT_US == made["slot"]]
         assert made["rows"] == len(own)
         assert made["duration_us"] == 7_000_000 * len(own)
+        assert made["last_us"] == max(end_us(r) for r in own)
+        assert [made[f"due_qos{qos}"] for qos in QOS] == [sum(due(r, qos) for r in own) for qos in QOS]
         assert made["pressed_rows"] == sum(pressed(r) for r in own)
         for name in TIMELINE_COUNTERS:
             assert made[name] == sum(r[name] for r in own), name
@@ -176,8 +203,8 @@ def test_the_timeline_is_the_sums_of_the_rows_of_sessions(compacted: Compact) ->
                 assert made[f"{side}_{name}"] == sum(r[name] for r in busy), (side, name)
         for scope in FAIR_SCOPES:
             which = QOS if scope == "all" else [int(scope)]
-            flows = [[sum(r[f"{name}_qos{qos}"] for qos in which) for name in ("offered", "sent")] for r in own]
-            shares = [min(FAIR_ONE, FAIR_ONE * sent // offered) for offered, sent in flows if offered]
+            flows = [(sum(due(r, qos) for qos in which), sum(r[f"sent_qos{qos}"] for qos in which)) for r in own]
+            shares = [min(FAIR_ONE, FAIR_ONE * sent // asked) for asked, sent in flows if asked]
             assert made[f"fair_n_{scope}"] == len(shares)
             assert made[f"fair_x_{scope}"] == sum(shares)
             assert made[f"fair_xx_{scope}"] == sum(share * share for share in shares)

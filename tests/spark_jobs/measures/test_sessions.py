@@ -1,4 +1,4 @@
-"""Merging hours to sessions, fairness by listener and topic group, and Lorenz curves."""
+"""Merging hours to clients, fairness by listener and topic group, and Lorenz curves."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.measures import fairness, lorenz
-from spark_jobs.measures.sessions import of_hours, per_session
+from spark_jobs.measures.sessions import of_hours, per_client
 from spark_jobs.measures.top import WORST, first_of_each, window_full
 from spark_jobs.store import schema
 from tests.support.spark.compacted import HOUR, MINUTE, NOON, Row, session_hour, table
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.once
 
 
 def sessions(rows: list[Row]) -> pa.Table:
-    """One row per session."""
-    return per_session(of_hours(table(schema.SESSIONS, rows)))
+    """One row per client."""
+    return per_client(of_hours(table(schema.SESSIONS, rows)))
 
 
 def fair(rows: list[Row]) -> dict[tuple[str, str, str], dict[str, Any]]:
@@ -31,7 +31,7 @@ def q0(client_id: str, offered: int, sent: int, **values: Any) -> Row:
     return session_hour(client_id, offered_qos0=offered, sent_qos0=sent, dropped_qos0=offered - sent, **values)
 
 
-def test_hours_of_a_session_add_up() -> None:
+def test_hours_and_sessions_of_a_client_add_up() -> None:
     """Counters are summed, gauges are maxima, and the listener is that of the last hour."""
     rows = [
         session_hour("a", 0, listener="z", offered_qos0=1, offered_qos2=2, mqueue_max=9, dropped_expired_qos1=4),
@@ -40,12 +40,12 @@ def test_hours_of_a_session_add_up() -> None:
         session_hour("a", 0, listener="x", broker="b2"),
         session_hour("a", 0, session_started_us=NOON + 1),
     ]
-    found = {(r["broker"], r["session_started_us"]): r for r in sessions(rows).to_pylist()}
-    assert len(found) == 3
-    one = found["b1", NOON]
-    assert (one["listener"], one["offered"], one["mqueue_max"], one["gated"]) == ("b", 6, 9, 5)
-    assert (one["rows"], one["connected_us"], one["overlong_hours"], one["dropped_expired"]) == (180, 3 * HOUR, 1, 4)
-    assert found["b2", NOON]["listener"] == "x"
+    found = {r["broker"]: r for r in sessions(rows).to_pylist()}
+    assert len(found) == 2
+    one = found["b1"]
+    assert (one["listener"], one["offered"], one["mqueue_max"], one["gated"], one["begun"]) == ("b", 6, 9, 5, 2)
+    assert (one["rows"], one["connected_us"], one["overlong_hours"], one["dropped_expired"]) == (240, 4 * HOUR, 1, 4)
+    assert found["b2"]["listener"] == "x"
 
 
 def test_years_in_one_hour_do_not_overflow() -> None:
@@ -80,7 +80,7 @@ def test_goodput_is_per_connected_time() -> None:
         q0("glimpse", 30, 1, connected_us=MINUTE // 2),
     ]
     row = fair(rows)["all", "", "all"]
-    assert (row["sessions"], row["goodput_sessions"], row["left_out"]) == (4, 2, 2)
+    assert (row["sessions"], row["goodput_sessions"], row["left_out"]) == (3, 2, 1)
     assert (row["jain_goodput"], row["maxmin_goodput"], row["gini_goodput"]) == (1, 1, 0)
     assert row["mean_goodput"] == row["lowest_goodput"] == pytest.approx(1 / 60, abs=1e-9)
 
@@ -111,16 +111,20 @@ def test_lorenz_curves() -> None:
     assert (curves["goodput"][0.5], curves["delivery_ratio"][0.75], curves["offered"][0.5]) == (0, 0.5, 0.5)
 
 
-def test_all_poorly_served_sessions_are_counted() -> None:
-    """Those below 95 %, of all and of each broker; not those whose clients were away, and at 95 % nobody."""
+def test_all_poorly_served_clients_are_counted() -> None:
+    """Those below 95 % of what was due, of all and of each broker; at 95 % nobody, nor who missed it while away."""
     rows = [q0(f"poor-{n}", 100, 94) for n in range(40)]
     rows += [q0(f"other-{n}", 100, 0, broker="b2") for n in range(2)]
-    rows += [q0(f"away-{n}", 100, 10, connected_us=HOUR // 2) for n in range(30)]
-    rows += [session_hour("left", offered_qos0=9, sent_qos0=1, dropped_session_ended_qos0=8), q0("good", 100, 95)]
+    rows += [q0(f"away-{n}", 100, 10, connected_us=HOUR // 2, away_dropped_qos0=90) for n in range(30)]
+    waits = {"waiting_qos1": 80, "away_waiting_qos1": 80}
+    rows += [session_hour(f"waits-{n}", offered_qos1=100, sent_qos1=20, **waits) for n in range(5)]
+    rows += [q0("never", 100, 0, connected_us=0, away_dropped_qos0=100), q0("good", 100, 95)]
     found = fair(rows)
     assert found["all", "", "all"]["poorly_served"] == found["all", "", "0"]["poorly_served"] == 42
     assert found["broker", "b1", "all"]["poorly_served"] == 40
     assert found["broker", "b2", "all"]["poorly_served"] == 2
     assert found["all", "", "1"]["poorly_served"] == 0
+    assert [found["all", "", qos]["away"] for qos in ("all", "0", "1")] == [36, 31, 5]
+    assert found["all", "", "all"]["sessions"] == 78
     worst = first_of_each(sessions(rows))[WORST]
     assert [row["client_id"][:5] for row in worst] == ["other"] * 2 + ["poor-"] * 18

@@ -33,7 +33,7 @@ def test_brokers_are_put_together_and_gaps_do_not_count() -> None:
         slot(9, "b1", dropped_qos2=2),
         slot(62, "b1"),
     ]
-    windows = timeline.by_window([table(schema.TIMELINE, rows)], MINUTE, 60 * MINUTE)
+    windows = timeline.by_window([table(schema.TIMELINE, rows)], MINUTE, 60 * MINUTE, NOON)
     points = [row for row in timeline.timeline(windows, 60 * MINUTE) if row["qos"] == "0"]
     assert [row["start_us"] for row in points] == [NOON, NOON + 60 * MINUTE]
     first = points[0]
@@ -53,7 +53,7 @@ def test_latencies_are_of_all_slots_of_a_window() -> None:
         slot(1, "b1", ack_qos1_buckets=histogram([100] * 100)),
         slot(2, "b1"),
     ]
-    windows = timeline.by_window([table(schema.TIMELINE, rows)], MINUTE, 2 * MINUTE)
+    windows = timeline.by_window([table(schema.TIMELINE, rows)], MINUTE, 2 * MINUTE, NOON)
     points = {(row["start_us"], row["qos"]): row for row in timeline.timeline(windows, 2 * MINUTE)}
     first = points[NOON, "1"]
     assert (first["latency_p99_low"], first["latency_p99_high"]) == (4608, 5119)

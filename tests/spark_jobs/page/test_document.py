@@ -195,7 +195,7 @@ def test_a_run_without_anything_says_so() -> None:
     page = render([without(sample_result(), *LAYOUTS)])
     Page(page)
     assert "<svg" not in page
-    assert "Nothing was offered to any session." in page
+    assert "Nothing was offered to any client." in page
     assert page.count("Nothing was recorded.") == 5
 
 
@@ -213,7 +213,7 @@ def test_fully_served_sessions_are_not_among_the_worst(both: list[Result]) -> No
     whole = [row | {"client_id": "lacks-nothing", "delivery_ratio": 1.0} for row in rows]
     assert "lacks-nothing" not in render([replaced(both[0], "worst_sessions", [*rows[:3], *whole[:2]])])
     page = render([replaced(both[0], "worst_sessions", whole)])
-    assert "Every session was sent all deliveries offered to it." in page
+    assert "Every client was sent all that was due to it." in page
 
 
 def test_what_did_not_change_is_called_the_same(both: list[Result]) -> None:

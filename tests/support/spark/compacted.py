@@ -49,7 +49,8 @@ def session_hour(client_id: str = "a", hour: int = 0, **values: Any) -> Row:
 def slot(minute: int = 0, broker: str = "b1", **values: Any) -> Row:
     """One slot of a minute of one broker; fair_min_* is 1 unless given."""
     lowest = {f"fair_min_{scope}": None for scope in schema.FAIR_SCOPES}
-    return _row(schema.TIMELINE, {"broker": broker, "slot": NOON + minute * MINUTE, **lowest, **values})
+    start = NOON + minute * MINUTE
+    return _row(schema.TIMELINE, {"broker": broker, "slot": start, "last_us": start + MINUTE, **lowest, **values})
 
 
 def starved_run(client_id: str = "a", start: int = 0, intervals: int = 1, **values: Any) -> Row:

@@ -1,4 +1,4 @@
-"""A sample result of a day of 20,000 sessions, with every table filled: for tests of the page, without Spark."""
+"""A sample result of a day of 20,000 clients, with every table filled: for tests of the page, without Spark."""
 
 import math
 import random
@@ -34,7 +34,7 @@ def sample_result(label: str = "today", *, seed: int = 7, better: bool = False) 
     facts = Facts(
         label=label,
         rows=28_800_000,
-        sessions=20_000,
+        clients=20_000,
         brokers=tuple(f"broker-{i}.example.net" for i in range(4)),
         hours=24,
         first_us=START,
@@ -133,8 +133,11 @@ def _over_sessions(dice: random.Random, trouble: float) -> dict[str, Rows]:
             {
                 "qos": qos,
                 "offered": offered,
+                "due": offered,
                 "sent": offered - dropped,
                 "dropped": dropped,
+                "missed": 0,
+                "missed_dropped": 0,
                 "acknowledged": None if qos == "0" else int(offered * 0.17),
                 "resent": 0 if qos == "0" else 1234,
                 "waiting_growth": 0,
@@ -156,6 +159,7 @@ def _over_sessions(dice: random.Random, trouble: float) -> dict[str, Rows]:
                     "sessions": 20_000 if scope == "all" else dice.randrange(40, 9000),
                     "goodput_sessions": 19_990,
                     "left_out": 10,
+                    "away": 0,
                     "poorly_served": (31 if trouble == 1 else 5) if scope == "all" else 3,
                     "jain_delivery_ratio": 1 - 0.031 * bad,
                     "jain_goodput": 0.523,

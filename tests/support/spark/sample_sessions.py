@@ -22,6 +22,7 @@ def worst(dice: random.Random, trouble: float) -> dict[str, Rows]:
             {
                 **session,
                 "offered": offered,
+                "due": offered,
                 "sent": int(offered * ratio),
                 "dropped": int(offered * (1 - ratio)),
                 "delivery_ratio": ratio,
@@ -85,7 +86,7 @@ def _sessions(dice: random.Random) -> Rows:
         {
             "broker": f"broker-{i % 4}.example.net",
             "client_id": name,
-            "session_started_us": START - HOUR * i,
+            "begun": i % 2,
             "listener": "tls-8883" if i % 5 else "ws-8084",
             "topic_group": "meter" if name.startswith("meter") else "",
         }
@@ -102,7 +103,6 @@ def _hours_of(session: dict[str, Any], rank: int, offered: int, ratio: float, *,
             {
                 "broker": session["broker"],
                 "client_id": session["client_id"],
-                "session_started_us": session["session_started_us"],
                 "rank": rank,
                 "hour_us": hour,
                 "offered": offered // 24,
@@ -208,6 +208,7 @@ def _rankings(dice: random.Random, sessions: Rows, trouble: float) -> dict[str, 
         "publishers": _publishers(dice, sessions[20:40]),
         "paced_for_sessions": _paced_for(sessions[: 20 if trouble == 1 else 3]),
         "inverted_sessions": inverted,
+        "away_clients": [],
         "stalled": [
             {"kind": "stalled_window", "reports": 44, "sessions": 8},
             {"kind": "slow_consumer", "reports": 28, "sessions": 7},

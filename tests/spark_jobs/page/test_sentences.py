@@ -1,0 +1,183 @@
+"""What the report says about small inputs, from the broker's files to the sentences; each broker is one of them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.measures.measure import measure
+from spark_jobs.measures.result import Result
+from spark_jobs.page.finding import Finding, Grade
+from spark_jobs.page.findings import findings
+from spark_jobs.page.verdict import headline
+from spark_jobs.progress import Progress
+from spark_jobs.sources import frames_of
+from spark_jobs.store.store import Selection, open_store
+from spark_jobs.thresholds import check
+from tests.support.spark.compacting import Run
+from tests.support.spark.metrics_files import Row, at, row, write_metrics
+
+pytestmark = pytest.mark.once
+
+MINUTES = range(1, 6)
+
+
+def served(client: str, minute: float, sent: int = 100, **values: Any) -> Row:
+    """A minute of a client to which 100 QoS 1 deliveries are offered."""
+    return row(client, 60 * minute, 60, offered_qos1=100, sent_qos1=sent, **values)
+
+
+def away() -> Iterable[Row]:
+    """Ten clients get all; what is offered to a kept session waits, and what has no room is dropped."""
+    for minute in MINUTES:
+        yield from (served(f"there-{n}", minute) for n in range(10))
+        waits = 100 * minute - 100
+        yield served(
+            "gone", minute, sent=0, connected=False, waiting_start_qos1=min(waits, 300),
+            **({"dropped_qos1": 100, "dropped_queue_full_qos1": 100} if waits >= 300 else {}),
+        )  # fmt: skip
+
+
+def half_away() -> Iterable[Row]:
+    """A client leaves in the middle of a minute, its queue fills; it comes back, and gets what waits."""
+    yield from (served("steady", minute) for minute in MINUTES)
+    yield served("back", 1)
+    yield served("back", 2, sent=50, connected=False, connected_us=30_000_000)
+    yield served("back", 3, sent=0, connected=False, waiting_start_qos1=50)
+    yield served("back", 4, sent=220, waiting_start_qos1=150, connected_us=50_000_000)
+    yield served("back", 5, sent=130, waiting_start_qos1=30)
+
+
+def lossy() -> Iterable[Row]:
+    """A client is away for a tenth of the time; while it is there it loses half for its full queue."""
+    yield from (served("steady", minute) for minute in MINUTES)
+    lost = {"dropped_qos1": 50, "dropped_queue_full_qos1": 50, "connected_us": 54_000_000}
+    yield from (served("lossy", minute, sent=50, **lost) for minute in MINUTES)
+
+
+def crowd() -> Iterable[Row]:
+    """Two of fifty subscribers are starved and reconnect each minute, beside one-shot publishers."""
+    for minute in MINUTES:
+        yield from (served(f"sub-{n}", minute) for n in range(48))
+        for n in range(2):
+            since = at(60 * minute - 60)
+            yield served(
+                f"poor-{n}", minute, sent=0, session_started=since, dropped_qos1=100, dropped_queue_full_qos1=100
+            )
+        for n in range(100):
+            began = {"session_started": at(60 * minute - 1), "connected": False, "ended": True}
+            yield row(f"pub-{minute}-{n}", 60 * minute, 1, received_qos1=1, connected_us=5_000, **began)
+
+
+def short() -> Iterable[Row]:
+    """Exports each ten seconds, the last one half a minute after a full minute; one publisher comes for 1.6 ms."""
+    for ten in range(1, 16):
+        yield row("steady", 10 * ten, 10, offered_qos1=10_000, sent_qos1=10_000)
+    blink = {"connected": False, "ended": True, "session_started": at(149), "received_qos1": 1}
+    yield row("blink", 150, 1, connected_us=1_600, offered_qos1=1, sent_qos1=1, **blink)
+
+
+STORIES: dict[str, Callable[[], Iterable[Row]]] = {
+    "away": away,
+    "half-away": half_away,
+    "lossy": lossy,
+    "crowd": crowd,
+    "short": short,
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the report of one broker says."""
+
+    result: Result
+    headline: str
+    findings: dict[str, Finding]
+
+    def text(self, subject: str) -> str:
+        """A finding's sentences."""
+        return plain(self.findings[subject].text)
+
+
+def plain(text: str) -> str:
+    """Without the special spaces."""
+    return text.replace("\u202f", " ").replace("\u00a0", " ")
+
+
+@pytest.fixture(scope="module")
+def store(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of all the brokers, compacted once."""
+    folder = tmp_path_factory.mktemp("stories")
+    rows = [made | {"broker": name} for name, story in STORIES.items() for made in story()]
+    write_metrics(folder / "raw", rows)
+    run(folder / "raw", folder / "store")
+    return folder / "store"
+
+
+@pytest.fixture(scope="module")
+def report(store: Path) -> Callable[[str], Report]:
+    """The report of a broker."""
+
+    def of(broker: str) -> Report:
+        frames = frames_of(open_store(str(store)), Selection(broker=broker))
+        result = measure(frames, "run", Progress(quiet=True))
+        return Report(result, plain(headline([result])), {each.subject: each for each in findings(result)})
+
+    return of
+
+
+def test_who_was_away_is_nowhere_badly_served(report: Callable[[str], Report]) -> None:
+    """In no index, ratio, headline, limit, curve or hour; what it missed is in a line of its own."""
+    told = report("away")
+    assert told.headline.startswith("No client was treated unfairly: each was sent at least 100 %")
+    assert told.text("Away") == (
+        "1 client missed 500 deliveries while it was not connected: 200 dropped, 300 still wait."
+    )
+    assert told.text("Dropped") == (
+        "Nothing was dropped for clients that were there. 200 more were dropped for clients that were away."
+    )
+    assert told.findings["Dropped"].grade == Grade.GOOD
+    limits = {"jain_delivery_ratio": 1, "lowest_delivery_ratio": 1, "delivery_ratio": 1, "jain_goodput": 1}
+    assert [each.measure for each in check(told.result, limits) if each.exceeded] == []
+    for each in told.result.rows_of("fairness"):
+        assert (each["jain_delivery_ratio"] or 1, each["poorly_served"]) == (1, 0), each
+    assert told.result.one("hours")["jain_delivery_ratio"] == told.result.one("hours")["delivery_ratio"] == 1
+    assert {each["jain_delivery_ratio"] for each in told.result.rows_of("timeline") if each["qos"] == "all"} == {1}
+    assert all(each["share"] == each["share_sessions"] for each in told.result.rows_of("lorenz"))
+    assert {each["delivery_ratio"] for each in told.result.rows_of("gate") if each["scope"] == "calm"} == {1, None}
+
+
+def test_who_came_back_and_got_it_all_was_served_well(report: Callable[[str], Report]) -> None:
+    """What waited meanwhile was sent in the end: nothing was missed, and nobody was served less."""
+    told = report("half-away")
+    assert told.headline.startswith("No client was treated unfairly: each was sent at least 100 %")
+    assert "Away" not in told.findings
+
+
+def test_loss_while_a_client_is_there_is_no_absence(report: Callable[[str], Report]) -> None:
+    """Who is away now and then is poorly served by what it loses while it is there."""
+    told = report("lossy")
+    assert told.headline.startswith("1 client was sent less than 95 % of what was due")
+    assert told.headline.endswith("because its queue was full.")
+
+
+def test_the_denominator_counts_clients_that_can_be_served(report: Callable[[str], Report]) -> None:
+    """Neither publishers nor reconnects; the index is the same in tile and plot."""
+    told = report("crowd")
+    assert told.headline.startswith("2 of 50 clients were starved")
+    assert told.findings["Starved"].grade == Grade.UNFAIR
+    assert "over 50 clients is 0.96" in told.text("Evenness")
+    assert {each["jain_delivery_ratio"] for each in told.result.rows_of("timeline") if each["qos"] == "1"} == {0.96}
+    assert told.result.one("hours")["jain_delivery_ratio"] == 0.96
+
+
+def test_rates_are_over_the_time_that_has_passed(report: Callable[[str], Report]) -> None:
+    """The last slot is half a minute long; a client of 1.6 ms has no rate."""
+    told = report("short")
+    rates = [each["sent_per_second"] for each in told.result.rows_of("timeline") if each["qos"] == "1"]
+    assert rates == [1000, 1000, pytest.approx(1000, abs=0.1)]
+    assert [each["received_per_second"] for each in told.result.rows_of("publishers")] == [None]
+    goodput = {each["client_id"]: each["goodput"] for each in told.result.rows_of("worst_sessions")}
+    assert goodput == {"steady": 1000, "blink": None}
