@@ -40,6 +40,10 @@ def _bounded(*names: str) -> str:
 
 _CLIENT: Final = "broker,client_id:text begun:int listener,topic_group:text"
 
+_RUNS: Final = (
+    "runs,longest_intervals,longest_us,longest_start_us,starved_us,first_us,last_us,offered,waiting:int"
+)
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -125,12 +129,13 @@ LAYOUTS: Final = {
         "Starved sessions: all, and the runs of starved intervals by length",
         _columns(
             "length:text least_intervals,most_intervals,runs,sessions,longest_intervals:int seconds:float offered:int"
+            " episodes:int episode_seconds,episodes_share:float first_us,last_us:int"
         ),
     ),
     "starved_worst": Layout(
         "The sessions that were starved longest",
         _columns(
-            f"{_CLIENT} runs,longest_intervals,longest_us,starved_us,first_us,last_us,offered,waiting:int"
+            f"{_CLIENT} {_RUNS}"
             " offered_in_range,sent_in_range:int window_full_share,window_bytes_full_share,rate_limited_share,"
             "congested_share:float why:text"
         ),
@@ -229,7 +234,7 @@ LAYOUTS: Final = {
 
 STARVED_SESSIONS: Final = Layout(
     "All starved sessions",
-    _columns(f"{_CLIENT} runs,longest_intervals,longest_us,starved_us,first_us,last_us,offered,waiting:int"),
+    _columns(f"{_CLIENT} {_RUNS}"),
 )
 """`starved_sessions`, whose size depends on the number of sessions: in the files only, not on the page."""
 

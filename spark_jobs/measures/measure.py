@@ -274,7 +274,9 @@ def _starvation(kept: _Kept) -> dict[str, list[Row]]:
         named = {name: value for name, value in row.items() if name in listed}
         rows.append(named | shares(row) | {"why": why_starved(row)})
     return {
-        "starvation": starvation.starvation(starvation.runs_of(kept.pieces), kept.starved_after),
+        "starvation": starvation.starvation(
+            starvation.runs_of(kept.pieces), kept.starved_after, kept.sums.covered_us
+        ),
         "starved_worst": rows,
     }
 

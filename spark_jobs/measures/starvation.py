@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.arrays import Groups, ints
-from spark_jobs.measures.numbers import seconds
+from spark_jobs.arrays import Groups, Ints, ints
+from spark_jobs.measures.numbers import ratio, seconds
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sessions import CLIENT
 
@@ -65,10 +65,12 @@ def starved_sessions(runs: pa.Table, starved_after: int) -> pa.Table:
     long = runs.filter(pc.greater_equal(runs["intervals"], starved_after))
     length = ints(long, "end_us") - ints(long, "run")
     groups = Groups(long, CLIENT, ["end_us"])
+    by_length = Groups(long.append_column("length", pa.array(length)), CLIENT, ["length", "end_us"])
     starved = groups.keys() | {
         "runs": pa.array(groups.count()),
         "longest_intervals": pa.array(groups.max(ints(long, "intervals"))),
         "longest_us": pa.array(groups.max(length)),
+        "longest_start_us": by_length.last("run"),
         "starved_us": pa.array(groups.sum(length)),
         "first_us": pa.array(groups.min(ints(long, "run"))),
         "last_us": groups.last("end_us"),
@@ -87,12 +89,28 @@ def per_hour(pieces: pa.Table, starved_after: int) -> dict[int, int]:
     return dict(zip(hours.tolist(), numbers.tolist(), strict=True))
 
 
-def starvation(runs: pa.Table, starved_after: int) -> list[Row]:
-    """The rows of the table: long runs together, then runs by their length."""
+def episodes(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """The times in which at least one of these lasted: their starts and ends."""
+    order = np.argsort(starts)
+    starts, reached = starts[order], np.maximum.accumulate(ends[order])
+    begins = np.append(True, starts[1:] - reached[:-1] > TOLERANCE_US)[: len(starts)]
+    return starts[begins], reached[np.append(begins[1:], True)[: len(starts)]]
+
+
+def starvation(runs: pa.Table, starved_after: int, covered_us: int) -> list[Row]:
+    """The rows of the table: long runs together, then runs by their length.
+
+    Args:
+        runs: see `runs_of`.
+        starved_after: the least length of a long run.
+        covered_us: how long the rows are about.
+    """
     length = ints(runs, "intervals")
     rows = []
     for name, least, most in ((ALL, starved_after, None), *LENGTHS):
         inside = runs.filter(pa.array((length >= least) & (length <= (most or length.max(initial=0)))))
+        starts, ends = ints(inside, "run"), ints(inside, "end_us")
+        first, last = episodes(starts, ends)
         rows.append(
             {
                 "length": name,
@@ -101,8 +119,13 @@ def starvation(runs: pa.Table, starved_after: int) -> list[Row]:
                 "runs": inside.num_rows,
                 "sessions": len(Groups(inside, CLIENT)),
                 "longest_intervals": int(ints(inside, "intervals").max(initial=0)),
-                "seconds": seconds(int((ints(inside, "end_us") - ints(inside, "run")).sum())),
+                "seconds": seconds(int((ends - starts).sum())),
                 "offered": int(ints(inside, "offered").sum()),
+                "episodes": len(first),
+                "episode_seconds": seconds(int(np.median(last - first))) if len(first) else None,
+                "episodes_share": ratio(int((last - first).sum()), covered_us),
+                "first_us": int(first[0]) if len(first) else None,
+                "last_us": int(last[-1]) if len(first) else None,
             }
         )
     return rows

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
+from spark_jobs.measures.result import moment
 from spark_jobs.page.words import WORDS
 
 CLIENT: Final = "CLIENT"
@@ -38,7 +39,10 @@ class Finding:
         subject: a word or two.
         text: what was found.
         why: the reason that most of the sessions have, which decides the keys; empty if there is none.
-        client: the id of the session that the command asks about; empty if it is not about sessions.
+        client: the id of the client that the command asks about; empty if it is not about clients.
+        broker: the client's broker.
+        start_us, end_us: when it was, from the first to the last; None if it was all the time, or is not about a time.
+        count: how many clients, deliveries, rows ... it is about; None if it is about a share or an index.
         part: the part of the subject that decides what to do, command and keys; empty for the whole.
         hours: the range that the command is about, START..END; empty if it has none.
     """
@@ -48,6 +52,10 @@ class Finding:
     text: str
     why: str = ""
     client: str = ""
+    broker: str = ""
+    start_us: int | None = None
+    end_us: int | None = None
+    count: int | None = None
     part: str = ""
     hours: str = ""
 
@@ -89,6 +97,11 @@ class Finding:
             "grade": self.grade.name.lower(),
             "subject": self.subject,
             "text": self.text,
+            "client": self.client or None,
+            "broker": self.broker or None,
+            "from": None if self.start_us is None else moment(self.start_us).isoformat(),
+            "to": None if self.end_us is None else moment(self.end_us).isoformat(),
+            "count": self.count,
             "act": self.act,
             "knobs": [{"key": knob.key, "rule": knob.rule} for knob in self.knobs],
             "command": self.command,

@@ -9,7 +9,7 @@ from spark_jobs.measures.fairness import WELL_SERVED
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.metrics import AWAY_REASONS
 from spark_jobs.page.finding import Finding, Grade
-from spark_jobs.page.trouble import because, known_reasons, poorly_served, starvation, typical_reason
+from spark_jobs.page.trouble import Trouble, because, known_reasons, poorly_served, starvation, typical_reason
 
 ALIKE: Final = 0.99  # from this Jain's index of the delivery ratio on, sessions count as treated equally
 NEARLY_ALL: Final = 0.8  # a property of this share of the sessions is typical
@@ -52,23 +52,33 @@ def _starved(result: Result) -> list[Finding]:
     if trouble.rows:
         worst = trouble.rows[0]
         text += (
-            f" Longest: {_named(worst)}, for {formats.seconds(worst['longest_us'] / 1e6)} in a row, between "
-            f"{formats.between(worst['first_us'], worst['last_us']).replace(' to ', ' and ')}"
-            f"{_others(trouble.rows[1 : 1 + _NAMED])}."
+            f" Longest: {_named(worst)}, for {formats.seconds(worst['longest_us'] / 1e6)} from "
+            f"{formats.minute(worst['longest_start_us'])} on{_others(trouble.rows[1 : 1 + _NAMED])}."
         )
-    return [_of_sessions(result, "Starved", text, trouble.rows)]
+    return [_of_clients(result, "Starved", text, trouble)]
 
 
-def _of_sessions(result: Result, subject: str, text: str, rows: Sequence[Row]) -> Finding:
-    """A finding about sessions that were treated unfairly."""
+def _of_clients(result: Result, subject: str, text: str, trouble: Trouble) -> Finding:
+    """A finding about clients that were treated unfairly."""
     grade = Grade.WATCH if is_few(result) else Grade.UNFAIR
-    said = f"{text}{_typical(rows)}{_reasons_of(rows)}"
-    return Finding(grade, subject, said, typical_reason(rows), _client(result, rows))
+    rows, when = trouble.rows, trouble.when
+    return Finding(
+        grade,
+        subject,
+        f"{text}{_typical(result, rows)}{_reasons_of(rows)}",
+        trouble.why,
+        *_first(result, rows),
+        start_us=when.first_us if when else None,
+        end_us=when.last_us if when else None,
+        count=trouble.number,
+    )
 
 
-def _client(result: Result, rows: Sequence[Row]) -> str:
-    """The client to look at first; none if the report has digests of client ids."""
-    return rows[0]["client_id"] if rows and not result.facts.hashed else ""
+def _first(result: Result, rows: Sequence[Row]) -> tuple[str, str]:
+    """The client to look at first, and its broker; no client if the report has digests of client ids."""
+    if not rows:
+        return "", ""
+    return "" if result.facts.hashed else rows[0]["client_id"], rows[0]["broker"]
 
 
 def is_few(result: Result) -> bool:
@@ -80,23 +90,26 @@ def is_few(result: Result) -> bool:
 
 
 def _named(row: Row) -> str:
-    return f"“{formats.name(row['client_id'], _NAME_LENGTH)}”"
+    return f"“{formats.name(row['client_id'], _NAME_LENGTH)}” on “{formats.name(row['broker'], _NAME_LENGTH)}”"
 
 
 def _others(rows: Sequence[Row]) -> str:
     return f"; then {formats.listed([_named(row) for row in rows])}" if rows else ""
 
 
-def _typical(rows: Sequence[Row]) -> str:
-    """What nearly all sessions have in common: broker, listener or topic group."""
+def _typical(result: Result, rows: Sequence[Row]) -> str:
+    """What nearly all of them have in common, and not nearly all clients have: broker, listener or topic group."""
     if len(rows) < 3:
         return ""
     found = []
+    fair = [row for row in result.rows_of("fairness") if row["qos"] == "all"]
     for column, noun in (("broker", "broker"), ("listener", "listener"), ("topic_group", "topic group")):
         values = Counter(row[column] for row in rows if row[column])
+        of_all = {row["name"]: row["sessions"] for row in fair if row["scope"] == column}
         if values:
             value, number = max(values.items(), key=lambda item: (item[1], item[0]))
-            if number >= NEARLY_ALL * len(rows):
+            usual = bool(of_all) and of_all.get(value, 0) >= NEARLY_ALL * sum(of_all.values())
+            if number >= NEARLY_ALL * len(rows) and not usual:
                 found.append(f"{noun} “{formats.name(value, _NAME_LENGTH)}”")
     return f" Nearly all of them are of {formats.listed(found)}." if found else ""
 
@@ -143,7 +156,7 @@ def _poorly_served(result: Result) -> list[Finding]:
             f" Least: {_named(worst)} with {formats.percent(worst['delivery_ratio'])}"
             f"{_others(trouble.rows[1 : 1 + _NAMED])}."
         )
-    return [_of_sessions(result, "Served less", text, trouble.rows)]
+    return [_of_clients(result, "Served less", text, trouble)]
 
 
 def _inverted(result: Result) -> list[Finding]:
@@ -160,7 +173,8 @@ def _inverted(result: Result) -> list[Finding]:
         f"waiting QoS 1 or 2, in {formats.counted(row['sessions'], 'client')}; the gate should prevent that."
     )
     grade = Grade.NOTE if row["sessions"] < FEW * result.facts.clients else Grade.WATCH
-    return [Finding(grade, "Order", text, client=_client(result, result.rows_of("inverted_sessions")))]
+    first = _first(result, result.rows_of("inverted_sessions"))
+    return [Finding(grade, "Order", text, "", *first, count=row["inverted_qos0"])]
 
 
 def _drops(result: Result) -> list[Finding]:
@@ -186,7 +200,7 @@ def _drops(result: Result) -> list[Finding]:
     first = max(reasons, key=lambda name: (reasons[name], name)) if reasons else ""
     why = f"; the most frequent reason: {formats.reason(first)}" if first else ""
     grade = Grade.WATCH if guaranteed and guaranteed >= FEW * due else Grade.NOTE
-    return [Finding(grade, "Dropped", f"{there['all']:,} deliveries, {held}{why}.{more}", first)]
+    return [Finding(grade, "Dropped", f"{there['all']:,} deliveries, {held}{why}.{more}", first, count=there["all"])]
 
 
 def _away(result: Result) -> list[Finding]:
@@ -203,7 +217,7 @@ def _away(result: Result) -> list[Finding]:
     rows = result.rows_of("away_clients")
     if rows and not one:
         text += f" Most: {_named(rows[0])} with {rows[0]['missed']:,}."
-    return [Finding(Grade.NOTE, "Away", text, client=_client(result, rows))]
+    return [Finding(Grade.NOTE, "Away", text, "", *_first(result, rows), count=number)]
 
 
 def _pressure(result: Result) -> list[Finding]:
@@ -244,7 +258,7 @@ def _input(result: Result) -> list[Finding]:
             f"Counters do not reconcile in {books['rows_off']:,} of {books['rows']:,} rows: "
             "offered differs from sent + dropped + superseded + waiting."
         )
-        found.append(Finding(Grade.WATCH, "Counters", text))
+        found.append(Finding(Grade.WATCH, "Counters", text, count=books["rows_off"]))
     parts: dict[str, list[Row]] = {"hours": [], "files": [], "": []}
     for row in result.rows_of("quality"):
         if row["count"] and row["kind"] not in _HARMLESS:
@@ -254,5 +268,6 @@ def _input(result: Result) -> list[Finding]:
             said = formats.listed([formats.quality(row["kind"], row["count"]) for row in rows])
             text = f"Parts of it were invalid: {said}; see data quality."
             hours = rows[0]["example"] if part == "hours" else ""
-            found.append(Finding(Grade.NOTE, "Input", text, part=part, hours=hours))
+            count = sum(row["count"] for row in rows)
+            found.append(Finding(Grade.NOTE, "Input", text, count=count, part=part, hours=hours))
     return found

@@ -1,8 +1,9 @@
-"""Sessions that were treated unfairly: starved or poorly served, from when to when, and why."""
+"""Clients that were treated unfairly: starved or poorly served, when, and why."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
 from spark_jobs import formats
@@ -40,11 +41,35 @@ _BECAUSE: Final = {
 
 
 @dataclass(frozen=True)
+class Episodes:
+    """When it was: from the first to the last, how often, how long (median), and for which share of the time."""
+
+    first_us: int
+    last_us: int
+    number: int
+    seconds: float
+    share: float | None
+
+    def told(self, end_us: int) -> str:
+        """In words, of a report that ends then."""
+        if self.number > 1:
+            return (
+                f", in {self.number:,} episodes of {formats.seconds(self.seconds)} (median), "
+                f"{formats.percent(self.share)} of the time, between "
+                f"{formats.between(self.first_us, self.last_us).replace(' to ', ' and ')}"
+            )
+        if self.last_us >= end_us - 2 * 60_000_000:
+            return f" from {formats.minute(self.first_us)} on, to the end"
+        return f" from {formats.between(self.first_us, self.last_us)}"
+
+
+@dataclass(frozen=True)
 class Trouble:
-    """Sessions that were treated unfairly: rows of the worst, the number of all, since when, and why."""
+    """Clients that were treated unfairly: rows of the worst, the number of all, when, and why."""
 
     rows: Sequence[Row]
     number: int
+    when: Episodes | None
     since: str
     why: str
 
@@ -60,28 +85,10 @@ def starvation(result: Result) -> Trouble | None:
     rows = result.rows_of("starved_worst")
     if total is None or not total["sessions"]:
         return None
-    return Trouble(rows, total["sessions"], _when_starved(result, rows), typical_reason(rows))
-
-
-def _when_starved(result: Result, rows: Sequence[Row]) -> str:
-    """From when to when: `hours` covers all starved sessions, `rows` only the worst, but to the minute."""
-    starts = [row["first_us"] for row in rows if row["first_us"] is not None]
-    ends = [row["last_us"] for row in rows if row["last_us"] is not None]
-    hours = [row["hour_us"] for row in result.rows_of("hours") if row["starved_sessions"]]
-    if hours:
-        if not starts or min(hours) < min(starts) // HOUR * HOUR:
-            starts.append(min(hours))
-        if not ends or max(hours) > max(ends):
-            ends.append(min(max(hours) + HOUR, result.facts.last_us))
-    return _when(starts, ends, result.facts.last_us)
-
-
-def _when(starts: Sequence[int], ends: Sequence[int], last_us: int) -> str:
-    if not starts or not ends:
-        return ""
-    if max(ends) >= last_us - 2 * 60_000_000:
-        return f" from {formats.minute(min(starts))} on, to the end"
-    return f" from {formats.between(min(starts), max(ends))}"
+    when = Episodes(
+        *(total[name] for name in ("first_us", "last_us", "episodes", "episode_seconds", "episodes_share"))
+    )
+    return Trouble(rows, total["sessions"], when, when.told(result.facts.last_us), typical_reason(rows))
 
 
 def poorly_served(result: Result) -> Trouble | None:
@@ -89,20 +96,31 @@ def poorly_served(result: Result) -> Trouble | None:
     total = result.maybe("fairness", scope="all", qos="all")
     if total is None or not total["poorly_served"]:
         return None
-    rows = [
-        row
-        for row in result.rows_of("worst_sessions")
-        if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED
-    ]
-    hours = [
+    rows = [row for row in result.rows_of("worst_sessions") if (row["delivery_ratio"] or 0) < WELL_SERVED]
+    named = {(row["broker"], row["client_id"]) for row in rows}
+    hours = {
         row["hour_us"]
         for row in result.rows_of("worst_hours")
-        if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED
-    ]
-    first, last = result.facts.first_us, result.facts.last_us
-    since = _when([max(hour, first) for hour in hours], [min(hour + HOUR, last) for hour in hours], last)
-    number = total["poorly_served"]
-    return Trouble(rows, number, since, typical_reason(rows))
+        if (row["broker"], row["client_id"]) in named
+        and row["delivery_ratio"] is not None
+        and row["delivery_ratio"] < WELL_SERVED
+    }
+    when = _of_hours(sorted(hours), result)
+    since = when.told(result.facts.last_us) if when else ""
+    return Trouble(rows, total["poorly_served"], when, since, typical_reason(rows))
+
+
+def _of_hours(hours: Sequence[int], result: Result) -> Episodes | None:
+    """Hours in a row are one episode."""
+    if not hours:
+        return None
+    firsts = [hour for hour in hours if hour - HOUR not in hours]
+    lasts = [hour + HOUR for hour in hours if hour + HOUR not in hours]
+    firsts[0], lasts[-1] = max(firsts[0], result.facts.first_us), min(lasts[-1], result.facts.last_us)
+    lengths = [(last - first) / 1e6 for first, last in zip(firsts, lasts, strict=True)]
+    whole = (result.maybe("totals", qos="all") or {}).get("seconds")
+    share = sum(lengths) / whole if whole else None
+    return Episodes(firsts[0], lasts[-1], len(firsts), median(lengths), share)
 
 
 def known_reasons(rows: Sequence[Row]) -> Counter[str]:

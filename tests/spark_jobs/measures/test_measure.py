@@ -241,6 +241,8 @@ def test_the_summary_is_small_and_has_stable_names(result: Result) -> None:
     assert run["totals"]["all"]["offered"] == 3780
     assert run["starvation"] == {
         "after_intervals": 3, "runs": 1, "sessions": 1, "longest_intervals": 7, "seconds": 420.0, "offered": 7,
+        "episodes": 1, "episode_seconds": 420.0, "episodes_share": pytest.approx(7 / 180),
+        "first_us": NOON + 57 * MINUTE, "last_us": NOON + 64 * MINUTE,
     }  # fmt: skip
     assert run["percentiles"]["wait_0_pressed"]["samples"] == 300
     assert run["quality"]["duplicates"] == 4

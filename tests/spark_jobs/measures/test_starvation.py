@@ -57,7 +57,7 @@ def test_only_runs_that_count_make_a_session_starved(pieces: pa.Table) -> None:
 
 def test_runs_are_counted_by_length(pieces: pa.Table) -> None:
     """First all long runs, then every length, with the numbers of sessions."""
-    rows = starvation.starvation(starvation.runs_of(pieces), 3)
+    rows = starvation.starvation(starvation.runs_of(pieces), 3, 2 * HOUR)
     assert [(row["length"], row["runs"], row["sessions"]) for row in rows] == [
         ("all", 3, 2),
         ("1", 3, 1),
@@ -69,6 +69,15 @@ def test_runs_are_counted_by_length(pieces: pa.Table) -> None:
     ]
     assert (rows[0]["least_intervals"], rows[0]["longest_intervals"]) == (3, 7)
     assert rows[0]["seconds"] == pytest.approx(14 * 60)
+
+
+def test_episodes_are_times_in_which_anybody_starved() -> None:
+    """Runs of several clients at once, or one after the other, are one episode; a later one is another."""
+    pieces = [starved_run("a", 0, 10), starved_run("b", 5, 10), starved_run("c", 7, 3), starved_run("d", 40, 5)]
+    runs = starvation.runs_of(starvation.with_runs(table(schema.STARVATION, pieces)))
+    row = starvation.starvation(runs, 3, 100 * MINUTE)[0]
+    assert (row["episodes"], row["episode_seconds"], row["episodes_share"]) == (2, 10 * 60, 0.2)
+    assert (row["first_us"], row["last_us"]) == (NOON, NOON + 45 * MINUTE)
 
 
 def test_hours_count_their_starved_sessions(pieces: pa.Table) -> None:

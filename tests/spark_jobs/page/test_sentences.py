@@ -79,12 +79,22 @@ def short() -> Iterable[Row]:
     yield row("blink", 150, 1, connected_us=1_600, offered_qos1=1, sent_qos1=1, **blink)
 
 
+def episodes() -> Iterable[Row]:
+    """Of ten clients two are starved for ten minutes each, at noon and an hour and a half later."""
+    for minute in range(1, 121):
+        for n in range(10):
+            starves = (n == 0 and minute <= 10) or (n == 1 and 90 < minute <= 100)
+            lost = {"dropped_qos1": 100, "dropped_queue_full_qos1": 100} if starves else {}
+            yield served(f"c-{n}", minute, sent=0 if starves else 100, **lost)
+
+
 STORIES: dict[str, Callable[[], Iterable[Row]]] = {
     "away": away,
     "half-away": half_away,
     "lossy": lossy,
     "crowd": crowd,
     "short": short,
+    "episodes": episodes,
 }
 
 
@@ -181,3 +191,17 @@ def test_rates_are_over_the_time_that_has_passed(report: Callable[[str], Report]
     assert [each["received_per_second"] for each in told.result.rows_of("publishers")] == [None]
     goodput = {each["client_id"]: each["goodput"] for each in told.result.rows_of("worst_sessions")}
     assert goodput == {"steady": 1000, "blink": None}
+
+
+def test_episodes_are_told_and_no_envelope(report: Callable[[str], Report]) -> None:
+    """Two episodes of ten minutes in two hours, not an hour and forty minutes; the finding has the times."""
+    told = report("episodes")
+    assert told.headline == (
+        "2 of 10 clients were starved, in 2 episodes of 10 min (median), 16.7 % of the time, between 21 Nov 12:00 and "
+        "13:40, mostly because their queues were full."
+    )
+    assert "Longest: “c-0” on “episodes”, for 10 min from 21 Nov 12:00 on" in told.text("Starved")
+    found = told.findings["Starved"].to_json()
+    assert (found["client"], found["broker"], found["count"]) == ("c-0", "episodes", 2)
+    assert (found["from"], found["to"]) == ("2026-11-21T12:00:00+00:00", "2026-11-21T13:40:00+00:00")
+    assert "Nearly all" not in report("crowd").text("Starved")

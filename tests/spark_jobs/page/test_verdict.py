@@ -15,7 +15,6 @@ from spark_jobs.measures.sessions import CLOCKS
 from spark_jobs.page.differences import changes
 from spark_jobs.page.finding import Finding, Grade
 from spark_jobs.page.findings import findings
-from spark_jobs.page.trouble import starvation
 from spark_jobs.page.verdict import headline, sentences
 from spark_jobs.page.words import WORDS
 from tests.support.spark.sample_result import replaced, sample_comparison, sample_result, without
@@ -93,8 +92,8 @@ def test_a_reason_of_few_is_not_that_of_all(result: Result) -> None:
 def test_one_starved_session_is_told_in_the_singular(result: Result) -> None:
     """One session was starved because its path was congested."""
     one = with_first(result, "starved_worst", why="congested")
-    one = with_rows(with_first(one, "starvation", sessions=1), "hours", starved_sessions=0)
-    assert "1 of 20,000 clients was starved from 21 Nov 14:10 to 15:12, because its" in plain(headline([one]))
+    one = with_first(one, "starvation", sessions=1)
+    assert "1 of 20,000 clients was starved from 21 Nov 14:10 to 20:00, because its" in plain(headline([one]))
     assert "its send path was congested, a sign of a slow client or network" in told(one)["Starved"]
 
 
@@ -203,24 +202,41 @@ def test_a_command_for_faults_of_the_input_helps_against_them(result: Result) ->
 
 def test_starvation_until_the_end(result: Result) -> None:
     """Starvation that lasts until the end of the range has no end."""
-    going = with_rows(result, "starved_worst", last_us=result.facts.last_us, why="")
+    going = with_rows(with_rows(result, "starvation", last_us=result.facts.last_us), "starved_worst", why="")
     assert "from 21 Nov 14:10 on, to the end" in headline([going])
     assert "The metrics show no reason" in told(going)["Starved"]
 
 
-def test_starvation_of_others_than_the_worst_counts_for_since_when(result: Result) -> None:
-    """The hourly table covers sessions that are not among the longest starved."""
-    early = result.rows_of("hours")
-    rows = [{k: v for k, v in row.items() if k != "run"} for row in early]
-    rows[3]["starved_sessions"] = 1
-    assert "from 21 Nov 03:00" in headline([replaced(result, "hours", rows)])
+def test_hours_apart_are_no_envelope(result: Result) -> None:
+    """Poorly served in the second hour and in three hours in the evening: two episodes, with their share of the day."""
+    fed = with_rows(without(result, "starved_worst"), "starvation", sessions=0)
+    first = {key: value for key, value in fed.rows_of("worst_hours")[0].items() if key != "run"}
+    hours = [first | {"hour_us": TROUBLE + hour * HOUR, "delivery_ratio": 0.5} for hour in (-13, 4, 5, 6)]
+    said = plain(headline([replaced(fed, "worst_hours", hours)]))
+    assert "due, in 2 episodes of 2 h (median), 16.7 % of the time, between 21 Nov 01:00 and 21:00, mostly" in said
 
 
 def test_common_properties(result: Result) -> None:
-    """A broker, listener or topic group that nearly all of them belong to."""
+    """A broker, listener or topic group that nearly all of them, but not nearly all clients, belong to."""
     assert "Nearly all of them are of listener “tls-8883”." in told(result)["Served less"]
     mixed = with_rows(result, "worst_sessions", broker="b1", listener="", topic_group="meter")
     assert "Nearly all of them are of broker “b1” and topic group “meter”." in told(mixed)["Served less"]
+    fairness = [{key: value for key, value in row.items() if key != "run"} for row in result.rows_of("fairness")]
+    fairness += [row | {"scope": "broker", "name": "b1"} for row in fairness if row["scope"] == "all"]
+    alone = replaced(mixed, "fairness", fairness)
+    assert "Nearly all of them are of topic group “meter”." in told(alone)["Served less"]
+
+
+def test_a_finding_names_client_broker_time_and_number(result: Result) -> None:
+    """For people and for programs; what is not about clients has none."""
+    [first, *_] = findings(result)
+    worst = result.rows_of("starved_worst")[0]
+    assert f"“{worst['client_id']}” on “{worst['broker']}”" in first.text
+    found = first.to_json()
+    assert (found["client"], found["broker"], found["count"]) == (worst["client_id"], worst["broker"], 14)
+    assert (found["from"], found["to"]) == ("2026-11-21T14:10:00+00:00", "2026-11-21T20:00:00+00:00")
+    pressure = next(each.to_json() for each in findings(result) if each.subject == "Pressure")
+    assert [pressure[name] for name in ("client", "broker", "from", "to", "count")] == [None] * 5
 
 
 def test_sessions_that_got_less_without_being_starved(result: Result) -> None:
@@ -294,13 +310,6 @@ def test_a_change_that_is_neither_good_nor_bad(both: list[Result]) -> None:
     """A neutral difference is reported without a judgement."""
     neutral = with_rows(both[1], "comparison", better=None)
     assert headline([both[0], neutral]).startswith("With gate on, starved sessions fell")
-
-
-def test_start_of_the_starvation(result: Result) -> None:
-    """The start is found to the minute."""
-    starved = starvation(result)
-    assert starved is not None
-    assert min(row["first_us"] for row in starved.rows) == TROUBLE + HOUR // 6
 
 
 def test_invisible_differences(both: list[Result]) -> None:

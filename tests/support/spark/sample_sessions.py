@@ -62,6 +62,7 @@ def _starved(sessions: Rows) -> Rows:
                 "runs": 1 + i % 3,
                 "longest_intervals": length,
                 "longest_us": length * 60_000_000,
+                "longest_start_us": begun,
                 "starved_us": (length + 3) * 60_000_000,
                 "first_us": begun,
                 "last_us": begun + (length + 20) * 60_000_000,
@@ -134,6 +135,11 @@ def _starvation(sessions: int) -> Rows:
                 "longest_intervals": 42 if sessions else 0,
                 "seconds": number * 1260.0,
                 "offered": number * 400,
+                "episodes": min(1, number),
+                "episode_seconds": 21_000.0,
+                "episodes_share": 21_000 / 86_400 if number else 0.0,
+                "first_us": TROUBLE + HOUR // 6,
+                "last_us": TROUBLE + 6 * HOUR,
             }
         )
     return found
