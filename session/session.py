@@ -225,6 +225,7 @@ class Session:
         if self._reading_paused_time is not None:
             uncommon.reading_paused_us = self._reading_paused_time.take(now)
         uncommon.awaiting_rel_len = self.inbound.awaiting_rel_len
+        uncommon.max_inflight = sender.limits.window(0)
         if self._throttled_time is not None:
             uncommon.publish_throttled_us = self._throttled_time.take(now)
         if self._past is None:

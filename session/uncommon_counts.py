@@ -57,6 +57,7 @@ class UncommonCounts:
     window_len: int = 0
     window_max: int = 0
     window_limit: int = 0
+    max_inflight: int = 0
     window_bytes: int = 0
     mqueue_len: int = 0
     mqueue_bytes: int = 0

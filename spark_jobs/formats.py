@@ -1,14 +1,20 @@
 """Formats numbers, times and names for display. The text is not escaped for HTML."""
 
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, tzinfo
+from importlib.resources import files
 from typing import Final
 
 DASH: Final = "–"
 NARROW_SPACE: Final = "\u202f"
 NO_BREAK_SPACE: Final = "\u00a0"
+ADVICE: Final[dict[str, dict[str, str]]] = tomllib.loads(
+    files("spark_jobs").joinpath("advice.toml").read_text(encoding="utf-8")
+)
+"""Kind of words -> reason -> text, which the broker uses too."""
 LONGEST_NAME: Final = 48  # letters of a client id that a table shows; MQTT allows 65,535 bytes
 
 _zone: ContextVar[tzinfo] = ContextVar("zone", default=UTC)
@@ -179,14 +185,8 @@ def listed(names: list[str]) -> str:
 
 def reason(name: str) -> str:
     """The text for a reason's column name."""
-    known = {
-        "congested": "send path congested",
-        "window_full": "window full",
-        "window_bytes_full": "window full (bytes)",
-        "rate_limited": "rate used up",
-        "offline": "not connected",
+    known = ADVICE["names"] | {
         "mailbox_busy": "mailbox busy",
-        "backlog": "backlog in the mqueue",
         "rate": "rate used up",
         "queue_full": "mqueue full",
         "queue_full_paced": "mqueue full despite pacing",

@@ -1,6 +1,9 @@
 """What a session waits for, and which key of the configuration holds it back, in words."""
 
-from typing import Final
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
 
 from broker.clients import Client
 from session import qos0_gate
@@ -59,8 +62,11 @@ def _waits_for_disk(client: Client) -> bool:
 
 
 def because(reason: str) -> str:
-    """The reason in the words of the report on exported metrics, which has its own code: no import joins the two."""
-    return _BECAUSE[reason]
+    """The reason in the words of the report on exported metrics."""
+    if reason not in _CASES:
+        return "nothing waits" if reason == NOTHING else "the journal, or its disk, is full"
+    name, meaning = (_words()[kind].get(_CASES[reason], "") for kind in ("names", "meanings"))
+    return f"{name}, {meaning}" if meaning else name
 
 
 def advice(reason: str, client: Client) -> str:
@@ -69,34 +75,44 @@ def advice(reason: str, client: Client) -> str:
         return _NOT_OFFERED
     backlog = client.session.outbound.backlog
     held = _HELD if backlog is not None and backlog.is_waited_for() else ""
-    return _ADVICE[reason].format(**_figures(client)) + held
+    figures = _figures(client)
+    case = _CASES.get(reason, "")
+    if reason == WINDOW and 0 < figures["window"] < figures["max_inflight"]:
+        case = "window_full_own"
+    remedy = _words()["remedies"].get(case, "")
+    return " ".join(text.format(**figures) for text in (_ADVICE[reason], remedy) if text) + held
 
 
-def _figures(client: Client) -> dict[str, object]:
+def _figures(client: Client) -> dict[str, Any]:
     session = client.session
     gauges = session.gauges()
     limits: Limits = session.limits
-    own = 0 < gauges.window_limit < (limits.max_inflight or 65_536)
     return {
         "length": gauges.mqueue_len,
         "window": gauges.window_limit,
-        "limit": "the client's own Receive Maximum" if own else "session.max_inflight",
+        "more": f"more than {gauges.window_limit}",
+        "max_inflight": limits.window(0),
         "rate": limits.consumer_max_rate,
-        "size": limits.consumer_window_size,
+        "more_rate": f"more than {limits.consumer_max_rate}",
     }
 
 
-_BECAUSE: Final = {
-    NOTHING: "nothing waits",
-    CLIENT: "not connected",
-    SEND_PATH: "send path congested, a sign of a slow client or network",
-    WINDOW: "window full, a sign of late acknowledgement",
-    BYTE_WINDOW: "window full (bytes), a sign of late acknowledgement",
-    RATE: "rate used up, the limit is below the demand",
-    TURN: "backlog in the mqueue",
-    DISK: "the journal, or its disk, is full",
+_CASES: Final = {
+    CLIENT: "offline",
+    SEND_PATH: "congested",
+    WINDOW: "window_full",
+    BYTE_WINDOW: "window_bytes_full",
+    RATE: "rate_limited",
+    TURN: "backlog",
 }
-"""`tests/broker/admin/test_waiting.py` compares them with those of spark_jobs/page/trouble.py."""
+"""The report's names of the reasons."""
+
+
+@cache
+def _words() -> dict[str, dict[str, str]]:
+    """The words that the report takes from the same file: no import joins the two."""
+    return tomllib.loads(files("spark_jobs").joinpath("advice.toml").read_text(encoding="utf-8"))
+
 
 _NOT_OFFERED: Final = "Nothing waits: no message for it has come since its session began. It may only publish."
 
@@ -111,24 +127,10 @@ _ADVICE: Final = {
         "The client is away, and {length} deliveries wait for it in its mqueue (session.max_mqueue_len bounds them, "
         "mqtt.max_session_expiry_interval how long)."
     ),
-    SEND_PATH: (
-        "The send path is congested: the client, or the network to it, reads more slowly than is sent. {length} "
-        "deliveries wait, QoS 0 until the send path has drained (FC-3). A larger session.max_inflight does not help; "
-        "a faster network, fewer or smaller messages do."
-    ),
-    WINDOW: (
-        "The window is full: {window} deliveries are sent and not acknowledged, and {length} wait behind them. "
-        "The limit is {limit}: a higher one helps if the client acknowledges late; if it handles messages slowly, "
-        "only fewer messages or a shared subscription help."
-    ),
-    BYTE_WINDOW: (
-        "The byte window is full: session.consumer_window_size ({size} bytes) limits what may be unacknowledged, and "
-        "{length} deliveries wait. A larger one lets more be sent."
-    ),
-    RATE: (
-        "The rate is used up: session.consumer_max_rate allows {rate} deliveries a second, and {length} wait. "
-        "A higher one lets them be sent sooner."
-    ),
+    SEND_PATH: "The send path is congested: {length} deliveries wait, QoS 0 until the send path has drained (FC-3).",
+    WINDOW: "The window is full: {window} deliveries are sent and not acknowledged, and {length} wait behind them.",
+    BYTE_WINDOW: "The byte window is full: {length} deliveries wait behind what is sent and not acknowledged.",
+    RATE: "The rate is used up, and {length} deliveries wait.",
     DISK: (
         "The journal, or its disk, has no room (FC-29): what the session's groups and new subscriptions have for it "
         "waits there, and if the log has journal_stuck, its acknowledgements wait too. Free space, or raise "

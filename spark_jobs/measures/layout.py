@@ -137,7 +137,7 @@ LAYOUTS: Final = {
         _columns(
             f"{_CLIENT} {_RUNS}"
             " offered_in_range,sent_in_range:int window_full_share,window_bytes_full_share,rate_limited_share,"
-            "congested_share:float why:text"
+            "congested_share:float window_limit,max_inflight:int why:text"
         ),
     ),
     "head_of_line": Layout(
@@ -185,7 +185,8 @@ LAYOUTS: Final = {
             " offered_qos0,sent_qos0,dropped_qos0,offered_qos1,sent_qos1,dropped_qos1,"
             "offered_qos2,sent_qos2,dropped_qos2,gated:int"
             f" {_bounded('wait_p99')} window_full_share,window_bytes_full_share,rate_limited_share,"
-            "congested_share:float paced_for_us,mqueue_max,mailbox_max,starved_rows:int why:text"
+            "congested_share,ack_p1,ack_p50:float"
+            " paced_for_us,mqueue_max,mailbox_max,starved_rows,window_limit,max_inflight:int why:text"
         ),
     ),
     "worst_hours": Layout(

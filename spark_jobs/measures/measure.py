@@ -259,7 +259,8 @@ def _fairness(kept: _Kept) -> dict[str, list[Row]]:
 def _starvation(kept: _Kept) -> dict[str, list[Row]]:
     worst = kept.starved.slice(0, MOST_WORST).to_pylist()
     times = ("duration_us", "connected_us", *[f"{clock}_us" for clock in CLOCKS])
-    names = ("begun", "listener", "topic_group", "mqueue_max", "paced_for_us", *times, "offered", "due", "sent")
+    gauges = ("window_limit", "max_inflight", "mqueue_max")
+    names = ("begun", "listener", "topic_group", *gauges, "paced_for_us", *times, "offered", "due", "sent")
     few = pa.array([row["client_id"] for row in worst], pa.string())
     own = kept.clients.filter(pc.is_in(kept.clients["client_id"], few))
     known = {
@@ -289,7 +290,7 @@ def _named(kept: _Kept) -> dict[str, list[Row]]:
     times = worst_hours.hours_of(kept.frames.sessions.parts(worst_hours.COLUMNS), worst, len(kept.sums.hours))
     return {
         "worst_sessions": [
-            {**top.worst_session(row), **worst_hours.wait_p99(times, rank)} for rank, row in enumerate(worst, 1)
+            {**top.worst_session(row), **worst_hours.latencies(times, rank)} for rank, row in enumerate(worst, 1)
         ],
         "worst_hours": worst_hours.worst_hours(times, worst),
         "away_clients": [top.away_client(row) for row in first[top.AWAY]],

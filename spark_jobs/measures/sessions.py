@@ -45,7 +45,7 @@ _SUMS: Final = (
     "books_off_rows",
     "reasons_off_rows",
 )
-_MAXIMA: Final = ("mqueue_max", "mailbox_max", "window_limit")
+_MAXIMA: Final = ("mqueue_max", "mailbox_max", "window_limit", "max_inflight")
 CLOCKS: Final = ("window_full", "window_bytes_full", "rate_limited", "congested")
 
 

@@ -106,6 +106,8 @@ def worst_session(row: Row) -> Row:
             "mqueue_max",
             "mailbox_max",
             "starved_rows",
+            "window_limit",
+            "max_inflight",
         ),
         "delivery_ratio": ratio(row["sent"], row["due"]),
         "goodput": rate_connected(row["sent"], row["connected_us"]),

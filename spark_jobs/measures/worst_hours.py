@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.arrays import Groups, ints, total_of
 from spark_jobs.histograms import counts_by_group
-from spark_jobs.measures.histogram import bounded, merged
+from spark_jobs.measures.histogram import bounded, merged, percentile
 from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sessions import CLIENT
@@ -66,9 +66,13 @@ def hours_of(parts: Iterable[pa.Table], few: Sequence[Row], hours: int) -> list[
     return [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
 
 
-def wait_p99(hours: Sequence[Row], rank: int) -> Mapping[str, Any]:
-    """The 99th percentile of one session's waiting times over all its hours, with its bounds."""
-    return bounded("wait_p99", merged(row["wait"] for row in hours if row["rank"] == rank), 990)
+def latencies(hours: Sequence[Row], rank: int) -> Mapping[str, Any]:
+    """Of one client over all its hours: the 99th percentile of waiting, the 1st and 50th of acknowledgement."""
+    own = [row for row in hours if row["rank"] == rank]
+    ack = merged(row["ack"] for row in own)
+    found = {name: percentile(ack, per_mille) for name, per_mille in (("ack_p1", 10), ("ack_p50", 500))}
+    values = {name: None if each is None else each.value for name, each in found.items()}
+    return {**bounded("wait_p99", merged(row["wait"] for row in own), 990), **values}
 
 
 def worst_hours(hours: Sequence[Row], few: Sequence[Row]) -> list[Row]:

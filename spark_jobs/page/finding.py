@@ -43,6 +43,7 @@ class Finding:
         broker: the client's broker.
         start_us, end_us: when it was, from the first to the last; None if it was all the time, or is not about a time.
         count: how many clients, deliveries, rows ... it is about; None if it is about a share or an index.
+        remedy: what to do, if that is more than the words about its subject.
         part: the part of the subject that decides what to do, command and keys; empty for the whole.
         hours: the range that the command is about, START..END; empty if it has none.
     """
@@ -56,13 +57,14 @@ class Finding:
     start_us: int | None = None
     end_us: int | None = None
     count: int | None = None
+    remedy: str = ""
     part: str = ""
     hours: str = ""
 
     @property
     def act(self) -> str:
         """What to do about it; empty if nothing has to be done."""
-        return self._words_of_part("acts")
+        return self.remedy or self._words_of_part("acts")
 
     @property
     def knobs(self) -> list[Knob]:

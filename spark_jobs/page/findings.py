@@ -9,6 +9,7 @@ from spark_jobs.measures.fairness import WELL_SERVED
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.metrics import AWAY_REASONS
 from spark_jobs.page.finding import Finding, Grade
+from spark_jobs.page.remedies import remedy
 from spark_jobs.page.trouble import Trouble, because, known_reasons, poorly_served, starvation, typical_reason
 
 ALIKE: Final = 0.99  # from this Jain's index of the delivery ratio on, sessions count as treated equally
@@ -62,15 +63,17 @@ def _of_clients(result: Result, subject: str, text: str, trouble: Trouble) -> Fi
     """A finding about clients that were treated unfairly."""
     grade = Grade.WATCH if is_few(result) else Grade.UNFAIR
     rows, when = trouble.rows, trouble.when
+    case, what_helps = remedy(rows)
     return Finding(
         grade,
         subject,
         f"{text}{_typical(result, rows)}{_reasons_of(rows)}",
-        trouble.why,
+        case,
         *_first(result, rows),
         start_us=when.first_us if when else None,
         end_us=when.last_us if when else None,
         count=trouble.number,
+        remedy=what_helps,
     )
 
 

@@ -13,31 +13,23 @@ from spark_jobs.measures.result import Result, Row
 HOUR: Final = 3_600_000_000
 BACKLOG: Final = "backlog"
 
-# For one session, for several, and an interpretation.
-_BECAUSE: Final = {
-    "window_full": ("its window was full", "their windows were full", "a sign of late acknowledgement"),
-    "window_bytes_full": (
-        "its window was full in bytes",
-        "their windows were full in bytes",
-        "a sign of late acknowledgement",
-    ),
-    "rate_limited": ("its rate was used up", "their rates were used up", "the limit is below the demand"),
-    "congested": (
-        "its send path was congested",
-        "their send paths were congested",
-        "a sign of a slow client or network",
-    ),
+_BECAUSE: Final[dict[str, tuple[str, ...]]] = {
+    "window_full": ("its window was full", "their windows were full"),
+    "window_bytes_full": ("its window was full in bytes", "their windows were full in bytes"),
+    "rate_limited": ("its rate was used up", "their rates were used up"),
+    "congested": ("its send path was congested", "their send paths were congested"),
     "queue_full": ("its queue was full", "their queues were full", "more is offered than can be sent"),
     "queue_full_paced": (
         "its queue was full although publishers were paced",
         "their queues were full although publishers were paced",
         "more is offered than can be sent",
     ),
-    "expired": ("messages expired while they waited", "messages expired while they waited", ""),
+    "expired": ("messages expired while they waited", "messages expired while they waited"),
     "aged": ("messages waited too long", "messages waited too long", "longer than session.max_mqueue_age"),
-    "not_permitted": ("rules no longer permitted its messages", "rules no longer permitted their messages", ""),
-    "too_large": ("messages exceeded its Maximum Packet Size", "messages exceeded their Maximum Packet Size", ""),
+    "not_permitted": ("rules no longer permitted its messages", "rules no longer permitted their messages"),
+    "too_large": ("messages exceeded its Maximum Packet Size", "messages exceeded their Maximum Packet Size"),
 }
+"""For one client, for several, and an interpretation if formats.ADVICE has none."""
 
 
 @dataclass(frozen=True)
@@ -136,4 +128,5 @@ def typical_reason(rows: Sequence[Row]) -> str:
 def because(why: str) -> tuple[str, str, str]:
     """The texts for a reason: for one session, for several, and an interpretation."""
     reason = formats.reason(why)
-    return _BECAUSE.get(why, (reason, reason, ""))
+    one, several, *meaning = _BECAUSE.get(why, (reason, reason))
+    return one, several, meaning[0] if meaning else formats.ADVICE["meanings"].get(why, "")

@@ -24,8 +24,8 @@ COLUMNS: Final = sorted(
 )
 """Everything that is counted, so that nothing new is forgotten; but for a sum of what `drops` says, and a state."""
 GAUGES: Final = {
-    "window_len", "window_max", "window_limit", "window_bytes", "mqueue_len", "mqueue_bytes", "awaiting_rel_len",
-    "waiting_qos0", "waiting_qos1", "waiting_qos2", *TIMES,
+    "window_len", "window_max", "window_limit", "max_inflight", "window_bytes", "mqueue_len", "mqueue_bytes",
+    "awaiting_rel_len", "waiting_qos0", "waiting_qos1", "waiting_qos2", *TIMES,
 }  # fmt: skip
 """What is filled in only when an interval ends."""
 HISTOGRAMS: Final = (

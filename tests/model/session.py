@@ -235,6 +235,7 @@ class Model(Sending):
         self.life["window_full_us"] += books.counts["window_full_us"]
         books.counts["window_len"] = following.counts["window_max"] = len(self.window)
         books.counts["window_limit"] = self.window_limit
+        books.counts["max_inflight"] = self.knobs.max_inflight or PACKET_IDS
         books.counts["mqueue_len"] = following.counts["mqueue_max"] = len(self.mqueue.waiting)
         books.counts["mqueue_bytes"] = following.counts["mqueue_bytes_max"] = self.mqueue.bytes()
         books.counts["awaiting_rel_len"] = len(self.inbound.awaiting_rel)

@@ -26,21 +26,10 @@ def reason(path: Path, client_id: str = "slow") -> str:
     return str(rows[0]["waits_for"]) if rows else "gone"
 
 
-@pytest.mark.parametrize(
-    ("reason", "column"),
-    [
-        (waiting.SEND_PATH, "congested"),
-        (waiting.WINDOW, "window_full"),
-        (waiting.BYTE_WINDOW, "window_bytes_full"),
-        (waiting.RATE, "rate_limited"),
-        (waiting.CLIENT, "offline"),
-        (waiting.TURN, "backlog"),
-    ],
-)
-def test_words_are_those_of_the_report(reason: str, column: str) -> None:
+def test_words_are_those_of_the_report() -> None:
     """Who knows a reason from the report finds the same words in the dashboard."""
-    meaning = trouble.because(column)[2]
-    assert waiting.because(reason) == formats.reason(column) + (f", {meaning}" if meaning else "")
+    assert waiting.because(waiting.WINDOW) == f"{formats.reason('window_full')}, {trouble.because('window_full')[2]}"
+    assert waiting.because(waiting.CLIENT) == formats.reason("offline")
 
 
 def test_a_publisher(start: Start, tmp_path: Path) -> None:
@@ -57,17 +46,18 @@ def test_a_publisher(start: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("session", "receive_maximum", "expected"),
+    ("session", "receive_maximum", "expected", "advice"),
     [
-        ({}, 2, "window"),
-        ({"consumer_max_rate": 1}, 100, "rate"),
-        ({"consumer_window_size": 100}, 100, "byte window"),
+        ({}, 2, "window", "The limit is the client's own Receive Maximum, 2 now"),
+        ({"max_inflight": 2}, 3, "window", "The limit is session.max_inflight, 2 now. "),
+        ({"consumer_max_rate": 1}, 100, "rate", "The limit is session.consumer_max_rate, 1 a second now."),
+        ({"consumer_window_size": 100}, 100, "byte window", "The limit is session.consumer_window_size"),
     ],
 )
 def test_limits(
-    start: Start, tmp_path: Path, session: dict[str, object], receive_maximum: int, expected: str
+    start: Start, tmp_path: Path, session: dict[str, object], receive_maximum: int, expected: str, advice: str
 ) -> None:
-    """A session with a backlog waits for the limit that holds it back, and the list can be filtered by that."""
+    """A session with a backlog waits for the limit that holds it back: list and advice name it."""
     broker = start(sections={"admin": {"socket": "a.sock"}, "session": session})
     wait_for_event(broker, "admin_socket")
     path = tmp_path / "a.sock"
@@ -83,6 +73,7 @@ def test_limits(
         wait_until(lambda: reason(path) == expected, "it waits")
         found = listed(path, "sessions", f"waits_for={expected.replace(' ', '+')}")
         assert [row["client_id"] for row in found["items"]] == ["slow"]
+        assert advice in request(path, "/api/v1/sessions/slow").json["advice"]
 
 
 def test_publishers_wait_for_it(start: Start, tmp_path: Path) -> None:

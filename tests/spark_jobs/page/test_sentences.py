@@ -17,7 +17,7 @@ from spark_jobs.sources import frames_of
 from spark_jobs.store.store import Selection, open_store
 from spark_jobs.thresholds import check
 from tests.support.spark.compacting import Run
-from tests.support.spark.metrics_files import Row, at, row, write_metrics
+from tests.support.spark.metrics_files import Row, at, histogram, row, write_metrics
 
 pytestmark = pytest.mark.once
 
@@ -88,6 +88,18 @@ def episodes() -> Iterable[Row]:
             yield served(f"c-{n}", minute, sent=0 if starves else 100, **lost)
 
 
+def full_window(**values: Any) -> Callable[[], Iterable[Row]]:
+    """A client whose window is full half of the time is sent half of what is offered."""
+
+    def story() -> Iterable[Row]:
+        limits = {"window_limit": 20, "max_inflight": 20, "window_full_us": 30_000_000} | values
+        for minute in MINUTES:
+            yield served("steady", minute)
+            yield served("held", minute, **{"sent": 50, "dropped_qos1": 50, "dropped_queue_full_qos1": 50} | limits)
+
+    return story
+
+
 STORIES: dict[str, Callable[[], Iterable[Row]]] = {
     "away": away,
     "half-away": half_away,
@@ -95,6 +107,10 @@ STORIES: dict[str, Callable[[], Iterable[Row]]] = {
     "crowd": crowd,
     "short": short,
     "episodes": episodes,
+    "own": full_window(window_limit=2),
+    "slow": full_window(ack_qos1_buckets=histogram([1_000] * 2 + [19_000] * 48)),
+    "late": full_window(ack_qos1_buckets=histogram([90_000] * 50)),
+    "stuck": full_window(sent=0, dropped_qos1=100, dropped_queue_full_qos1=100),
 }
 
 
@@ -205,3 +221,22 @@ def test_episodes_are_told_and_no_envelope(report: Callable[[str], Report]) -> N
     assert (found["client"], found["broker"], found["count"]) == ("c-0", "episodes", 2)
     assert (found["from"], found["to"]) == ("2026-11-21T12:00:00+00:00", "2026-11-21T13:40:00+00:00")
     assert "Nearly all" not in report("crowd").text("Starved")
+
+
+@pytest.mark.parametrize(
+    ("broker", "subject", "act", "keys"),
+    [
+        ("own", "Served less", "The limit is the client's own Receive Maximum, 2 now", []),
+        ("slow", "Served less", "the later the client acknowledges: it handles messages slowly", []),
+        ("stuck", "Starved", "in its window the client acknowledged nothing", ["session.slow_consumer"]),
+        ("late", "Served less", "session.max_inflight, 20 now. If the client acknowledges late, set it to 40;",
+         ["session.max_inflight"]),
+    ],
+)  # fmt: skip
+def test_the_advice_about_a_full_window_is_about_who_fills_it(
+    report: Callable[[str], Report], broker: str, subject: str, act: str, keys: list[str]
+) -> None:
+    """A larger session.max_inflight is advised only where that is the limit, and would help: with its value now."""
+    found = report(broker).findings[subject]
+    assert act in found.act
+    assert [knob.key for knob in found.knobs] == keys

@@ -146,7 +146,7 @@ def test_every_finding_says_what_to_do(result: Result) -> None:
             assert finding.act, finding.subject
             assert finding.command.startswith("sluice "), finding.subject
             of_sessions = finding.subject in {"Starved", "Served less"}
-            assert finding.knobs or finding.subject == "Order" or (of_sessions and not finding.why)
+            assert finding.knobs or finding.subject == "Order" or of_sessions
 
 
 def test_the_keys_exist() -> None:

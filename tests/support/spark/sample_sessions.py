@@ -37,6 +37,10 @@ def worst(dice: random.Random, trouble: float) -> dict[str, Rows]:
                 "mqueue_max": 1000,
                 "mailbox_max": dice.randrange(90),
                 "starved_rows": 40 if i < starved_runs else 0,
+                "window_limit": 32,
+                "max_inflight": 32,
+                "ack_p1": 4_000.0,
+                "ack_p50": 5_000.0,
                 "why": why,
             }
         )
@@ -74,6 +78,8 @@ def _starved(sessions: Rows) -> Rows:
                 "window_bytes_full_share": 0.0,
                 "rate_limited_share": 0.0,
                 "congested_share": 0.02,
+                "window_limit": 32,
+                "max_inflight": 32,
                 "why": "window_full" if i % 7 else "congested",
             }
         )
