@@ -196,6 +196,14 @@ LAYOUTS: Final = {
             f" delivery_ratio:float {_bounded('ack_p99', 'wait_p99')} starved_rows:int window_full_share:float"
         ),
     ),
+    "dropped_clients": Layout(
+        "The clients of which most was dropped while they were there",
+        _columns(f"{_CLIENT} due,lost:int share_of_lost:float why:text"),
+    ),
+    "reconnecting_clients": Layout(
+        "The clients of which many sessions began within an hour",
+        _columns("broker,client_id:text begun,first_us,last_us:int connected_share:float"),
+    ),
     "away_clients": Layout(
         "The clients that missed most because they were away",
         _columns(f"{_CLIENT} offered,missed,missed_dropped:int connected_share:float"),

@@ -23,6 +23,7 @@ from spark_jobs.measures import (
     percentiles,
     quality,
     reasons,
+    reconnects,
     starvation,
     timeline,
     top,
@@ -95,6 +96,7 @@ def measure(
         )
         findings = (*frames.findings, *lost(frames, sums, progress))
         tables["quality"] = quality.quality(kept.counts, whole, frames.files, findings)
+        tables["reconnecting_clients"] = read.reconnecting
         tables["files"] = quality.files_table(frames.files)
         facts = _facts(frames, label, kept, window_us)
         stage.note = f"{kept.counts['sessions']:,} clients, {tables['starvation'][0]['sessions']:,} starved"
@@ -113,11 +115,13 @@ class _Read:
         sums: of every hour.
         clients: one row per client, see `sessions.per_client`.
         demand: hour -> due, sent and connected_us of its clients.
+        reconnecting: the rows of that table.
     """
 
     sums: Sums
     clients: pa.Table
     demand: Mapping[int, Demand]
+    reconnecting: list[Row]
 
 
 def read_sessions(frames: StoreFrames) -> _Read:
@@ -129,7 +133,7 @@ def read_sessions(frames: StoreFrames) -> _Read:
         for hour_us, found in sums_of(part).items():
             sums[hour_us].append(found)
         narrow = of_hours(part)
-        demand.append(narrow.select(["hour_us", *CLIENT_KEY, *_DEMAND]))
+        demand.append(narrow.select([*reconnects.COLUMNS, "due", "sent"]))
         waiting.append(narrow.drop_columns("session_started_us"))
         if sum(each.num_rows for each in waiting) > _MOST_HOURS:
             waiting = [per_client(pa.concat_tables(waiting))]
@@ -137,6 +141,7 @@ def read_sessions(frames: StoreFrames) -> _Read:
         Sums({hour_us: added(sums[hour_us]) for hour_us in sorted(sums)}),
         per_client(pa.concat_tables(waiting)) if waiting else pa.table({}),
         _by_hour(pa.concat_tables(demand)),
+        reconnects.reconnecting(pa.concat_tables(demand)),
     )
 
 
@@ -287,6 +292,7 @@ def _named(kept: _Kept) -> dict[str, list[Row]]:
     first = top.first_of_each(kept.clients)
     received = totals.received(kept.sums.whole)
     worst = first[top.WORST]
+    lost = int((ints(kept.clients, "dropped") - ints(kept.clients, "away_dropped")).sum())
     times = worst_hours.hours_of(kept.frames.sessions.parts(worst_hours.COLUMNS), worst, len(kept.sums.hours))
     return {
         "worst_sessions": [
@@ -294,6 +300,7 @@ def _named(kept: _Kept) -> dict[str, list[Row]]:
         ],
         "worst_hours": worst_hours.worst_hours(times, worst),
         "away_clients": [top.away_client(row) for row in first[top.AWAY]],
+        "dropped_clients": [top.dropped_client(row, lost) for row in first[top.DROPPED]],
         "inverted_sessions": [top.inverted_session(row) for row in first[top.INVERTED]],
         "head_of_line_sessions": [top.head_of_line_session(row) for row in first[top.HEAD_OF_LINE]],
         "stalled_sessions": [top.stalled_session(row) for row in first[top.STALLED]],

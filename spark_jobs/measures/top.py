@@ -19,6 +19,7 @@ FULL_SHARE_PER_CENT: Final = 10  # a session is blocked by its window if it is f
 
 WORST: Final = "worst_sessions"
 AWAY: Final = "away_clients"
+DROPPED: Final = "dropped_clients"
 INVERTED: Final = "inverted_sessions"
 HEAD_OF_LINE: Final = "head_of_line_sessions"
 STALLED: Final = "stalled_sessions"
@@ -59,11 +60,12 @@ def _orders(sessions: pa.Table) -> dict[str, tuple[Mask, list[npt.NDArray[Any]]]
 
     reports = of("stalled_window") + of("slow_consumer")
     full = share("window_full_us", "duration_us")
-    missed = of("offered") - of("due")
+    missed, lost = of("offered") - of("due"), of("dropped") - of("away_dropped")
     poor_first = ~poorly_served(sessions)
     return {
         WORST: (of("due") > 0, [poor_first, share("sent", "due"), -of("dropped"), -of("due")]),
         AWAY: (missed > 0, [-missed]),
+        DROPPED: (lost > 0, [-lost]),
         INVERTED: (of("inverted_qos0") > 0, [-of("inverted_qos0")]),
         HEAD_OF_LINE: (of("window_full_us") > 0, [-full, -of("window_full_us")]),
         STALLED: (reports > 0, [-reports, -of("stalled_window")]),
@@ -125,6 +127,12 @@ def away_client(row: Row) -> Row:
         "missed_dropped": min(missed, row["away_dropped"]),
         "connected_share": ratio(row["connected_us"], row["duration_us"]),
     }
+
+
+def dropped_client(row: Row, lost: int) -> Row:
+    """A row of `dropped_clients`; lost is the total of all clients."""
+    own = row["dropped"] - row["away_dropped"]
+    return {**_session(row, "due"), "lost": own, "share_of_lost": ratio(own, lost), "why": why(row)}
 
 
 def inverted_session(row: Row) -> Row:

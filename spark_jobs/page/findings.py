@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 from spark_jobs import formats
@@ -23,6 +24,9 @@ _PARTS: Final = {"damaged_hours": "hours"} | dict.fromkeys(
 """Faults of the input by what helps against them: an hour that is built again, a file that is replaced."""
 _NAMED: Final = 2  # sessions that a sentence names
 _NAME_LENGTH: Final = 32
+_A_FEW: Final = 5  # one of so many clients, or fewer, are few
+_MOST: Final = 0.5  # a publisher with this share of all messages
+_CONNECTED: Final = 0.8  # of the time: whoever loses an id to another client comes back at once
 
 
 def findings(result: Result) -> list[Finding]:
@@ -33,6 +37,8 @@ def findings(result: Result) -> list[Finding]:
         *_inverted(result),
         *_drops(result),
         *_away(result),
+        *_one_publisher(result),
+        *_reconnects(result),
         *_pressure(result),
         *_fair(result),
         *_input(result),
@@ -203,7 +209,57 @@ def _drops(result: Result) -> list[Finding]:
     first = max(reasons, key=lambda name: (reasons[name], name)) if reasons else ""
     why = f"; the most frequent reason: {formats.reason(first)}" if first else ""
     grade = Grade.WATCH if guaranteed and guaranteed >= FEW * due else Grade.NOTE
-    return [Finding(grade, "Dropped", f"{there['all']:,} deliveries, {held}{why}.{more}", first, count=there["all"])]
+    rows = result.rows_of("dropped_clients")
+    text = f"{there['all']:,} deliveries, {held}{why}.{_few_have(result, rows)}{more}"
+    return [Finding(grade, "Dropped", text, first, *_first(result, rows), count=there["all"])]
+
+
+def _few_have(result: Result, rows: Sequence[Row]) -> str:
+    """Which few clients have nearly all drops; empty if many have."""
+    upto = list(accumulate(row["share_of_lost"] or 0.0 for row in rows))
+    number = next((place for place, share in enumerate(upto, 1) if share >= NEARLY_ALL), 0)
+    if not 0 < number * _A_FEW <= result.facts.clients:
+        return ""
+    told = formats.percent(min(1.0, upto[number - 1]))
+    have = "1 client has" if number == 1 else f"{number} clients have"
+    return f" {have} {told} of them: {_named(rows[0])}{_others(rows[1 : min(number, 1 + _NAMED)])}."
+
+
+def _one_publisher(result: Result) -> list[Finding]:
+    """A publisher with most of the messages, while others are paced."""
+    rows, queues = result.rows_of("publishers"), result.maybe("queues")
+    if len(rows) < 2 or queues is None or (rows[0]["share_of_received"] or 0) < _MOST:
+        return []
+    others = queues["publish_paced_seconds"] - rows[0]["publish_paced_us"] / 1e6
+    if others <= 0:
+        return []
+    text = (
+        f"{_named(rows[0])} published {formats.percent(rows[0]['share_of_received'])} of all messages "
+        f"({rows[0]['received']:,}), while others were paced for {formats.seconds(others)} in total."
+    )
+    return [Finding(Grade.WATCH, "Publisher", text, "", *_first(result, rows), count=rows[0]["received"])]
+
+
+def _reconnects(result: Result) -> list[Finding]:
+    """Two clients that fight for an id, or one that cannot stay connected."""
+    rows = result.rows_of("reconnecting_clients")
+    if not rows:
+        return []
+    worst = rows[0]
+    fight = (worst["connected_share"] or 0) >= _CONNECTED
+    cause = (
+        "two clients seem to use this id, and each takes it over from the other"
+        if fight
+        else "it ends its connection, or loses it, again and again"
+    )
+    more = f" So did {formats.counted(len(rows) - 1, 'other client')}." if len(rows) > 1 else ""
+    text = (
+        f"{_named(worst)} began {worst['begun']:,} sessions in "
+        f"{formats.seconds((worst['last_us'] - worst['first_us']) / 1e6)} from {formats.minute(worst['first_us'])} on: "
+        f"{cause}.{more}"
+    )
+    times = {"start_us": worst["first_us"], "end_us": worst["last_us"], "count": worst["begun"]}
+    return [Finding(Grade.WATCH, "Reconnects", text, "", *_first(result, rows), **times)]
 
 
 def _away(result: Result) -> list[Finding]:

@@ -1,12 +1,13 @@
 """The sections that name sessions: poorly served, starved, overtaken by QoS 0, stalled."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from spark_jobs import formats
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.page import grids, multiples
 from spark_jobs.page.bars import Bar, bars
+from spark_jobs.page.causes import causes
 from spark_jobs.page.grids import FOLDED, Cell, Column, folded, grid
 from spark_jobs.page.markup import (
     Html,
@@ -25,42 +26,12 @@ from spark_jobs.page.markup import (
 )
 from spark_jobs.page.markup import grid as side_by_side
 from spark_jobs.page.multiples import Hour
+from spark_jobs.page.named_grids import BROKER, ID, WHY, named_grid, why
 from spark_jobs.page.words import WORDS
 
-SHOWN: Final = 50  # sessions that a table names; the CSV files name all
 _MICRO: Final = 1_000_000
 _READ_MULTIPLES: Final = WORDS["read"]["multiples"]
 _READ_STARVED: Final = WORDS["read"]["starved"]
-
-# Columns also used in publishers.py.
-ID: Final = Column("client id", text=True)
-BROKER: Final = Column("broker", text=True)
-WHY: Final = Column("why", text=True, title="the cause of blocking for the largest part of its time")
-
-Line = Callable[[Row], list[Cell]]
-
-
-_AWAY: Final = (
-    ID,
-    Column("missed", title="offered while it was away, and dropped or waiting at the end"),
-    Column("dropped"),
-    Column("offered"),
-    Column("connected", title="share of its time"),
-    BROKER,
-    Column("listener", text=True),
-)
-
-
-def _away_line(row: Row) -> list[Cell]:
-    return [
-        grids.name(row["client_id"]),
-        grids.number(row["missed"]),
-        grids.number(row["missed_dropped"]),
-        grids.number(row["offered"]),
-        grids.share(row["connected_share"]),
-        grids.name(row["broker"]),
-        grids.name(row["listener"]),
-    ]
 
 
 def worst_section(results: Sequence[Result]) -> Html:
@@ -87,11 +58,7 @@ def worst_section(results: Sequence[Result]) -> Html:
         lines = [_worst_line(row) for row in short]
         made = grid(f"worst-{place}", "Lowest delivery ratio", _WORST, lines, ["worst_sessions"])
         parts.append(made if place == len(results) - 1 else folded("Lowest delivery ratio", made))
-    for place, result in enumerate(results):
-        if result.rows_of("away_clients"):
-            title = "Clients that were away"
-            title = f"{formats.name(result.label)}: {formats.inside(title)}" if len(results) > 1 else title
-            parts.append(folded(title, named_grid(f"away-{place}", title, result, "away_clients", _AWAY, _away_line)))
+    parts += causes(results)
     return section("Poorly served clients", *parts, id_="worst")
 
 
@@ -165,16 +132,6 @@ def _worst_line(row: Row) -> list[Cell]:
         grids.name(row["broker"]),
         grids.name(row["listener"]),
     ]
-
-
-def why(row: Row) -> Cell:
-    """The main cause of blocking as text."""
-    return Cell(formats.reason(row["why"]) if row["why"] else formats.DASH)
-
-
-def named_grid(id_: str, title: str, result: Result, name: str, columns: Sequence[Column], line: Line) -> Html:
-    """A table of sessions."""
-    return grid(id_, title, columns, [line(row) for row in result.rows_of(name)[:SHOWN]], [name])
 
 
 def starvation_section(results: Sequence[Result]) -> Html:

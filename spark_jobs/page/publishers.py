@@ -8,7 +8,7 @@ from spark_jobs.measures.result import Result, Row
 from spark_jobs.page import grids
 from spark_jobs.page.grids import FOLDED, Cell, Column, folded
 from spark_jobs.page.markup import Html, lead, nothing, section
-from spark_jobs.page.named_sessions import BROKER, ID, WHY, named_grid, why
+from spark_jobs.page.named_grids import BROKER, ID, WHY, named_grid, why
 
 _REFILL: Final = 20
 """Patience is refilled with a twentieth of the time (FC-16)."""

@@ -100,6 +100,20 @@ def full_window(**values: Any) -> Callable[[], Iterable[Row]]:
     return story
 
 
+def causes() -> Iterable[Row]:
+    """One publisher has most messages while another is paced; two fight for an id; one of ten loses most."""
+    for minute in MINUTES:
+        yield row("loud", 60 * minute, 60, received_qos0=600)
+        yield row("quiet", 60 * minute, 60, received_qos0=400, publish_paced_us=2_000_000)
+        for n in range(10):
+            lost = {"dropped_qos1": 60, "dropped_queue_full_qos1": 60} if n == 0 else {}
+            yield served(f"c-{n}", minute, sent=40 if n == 0 else 100, **lost)
+        for n in range(60):
+            began = at(60 * minute - 60 + n)
+            yield row("shared", 60 * minute, 60 - n, session_started=began, connected_us=990_000, **LEFT)
+
+
+LEFT: dict[str, Any] = {"connected": False, "ended": True}
 STORIES: dict[str, Callable[[], Iterable[Row]]] = {
     "away": away,
     "half-away": half_away,
@@ -107,6 +121,7 @@ STORIES: dict[str, Callable[[], Iterable[Row]]] = {
     "crowd": crowd,
     "short": short,
     "episodes": episodes,
+    "causes": causes,
     "own": full_window(window_limit=2),
     "slow": full_window(ack_qos1_buckets=histogram([1_000] * 2 + [19_000] * 48)),
     "late": full_window(ack_qos1_buckets=histogram([90_000] * 50)),
@@ -240,3 +255,18 @@ def test_the_advice_about_a_full_window_is_about_who_fills_it(
     found = report(broker).findings[subject]
     assert act in found.act
     assert [knob.key for knob in found.knobs] == keys
+
+
+def test_causes_are_findings(report: Callable[[str], Report]) -> None:
+    """Who publishes most while others are paced, who fights for an id, and who has nearly all of the drops."""
+    told = report("causes")
+    assert told.text("Publisher") == (
+        "“loud” on “causes” published 60.0 % of all messages (3,000), while others were paced for 10 s in total."
+    )
+    assert told.text("Reconnects") == (
+        "“shared” on “causes” began 300 sessions in 4.98 min from 21 Nov 12:00 on: two clients seem to use this id, "
+        "and each takes it over from the other."
+    )
+    assert "1 client has 100 % of them: “c-0” on “causes”." in told.text("Dropped")
+    named = {name: told.findings[name].client for name in ("Publisher", "Reconnects", "Dropped")}
+    assert named == {"Publisher": "loud", "Reconnects": "shared", "Dropped": "c-0"}

@@ -52,6 +52,7 @@ def worst(dice: random.Random, trouble: float) -> dict[str, Rows]:
         "starved_worst": _starved(sessions[:starved_runs]),
         "starvation": _starvation(starved_runs),
         **_rankings(dice, sessions, trouble),
+        **_causes(sessions),
     }
 
 
@@ -195,6 +196,29 @@ def _paced_for(sessions: Rows) -> Rows:
     ]
 
 
+def _causes(sessions: Rows) -> dict[str, Rows]:
+    return {
+        "away_clients": [
+            {**each, "offered": 900, "missed": 90 - i, "missed_dropped": 40, "connected_share": 0.3}
+            for i, each in enumerate(sessions[:20])
+        ],
+        "dropped_clients": [
+            {**each, "due": 40_000, "lost": 9_000 >> i, "share_of_lost": 0.02 / (i + 1), "why": "queue_full"}
+            for i, each in enumerate(sessions[:20])
+        ],
+        "reconnecting_clients": [
+            {
+                "broker": sessions[0]["broker"],
+                "client_id": sessions[0]["client_id"],
+                "begun": 151,
+                "first_us": TROUBLE,
+                "last_us": TROUBLE + 157_000_000,
+                "connected_share": 0.99,
+            }
+        ],
+    }
+
+
 def _rankings(dice: random.Random, sessions: Rows, trouble: float) -> dict[str, Rows]:
     full = [
         {
@@ -220,7 +244,6 @@ def _rankings(dice: random.Random, sessions: Rows, trouble: float) -> dict[str, 
         "publishers": _publishers(dice, sessions[20:40]),
         "paced_for_sessions": _paced_for(sessions[: 20 if trouble == 1 else 3]),
         "inverted_sessions": inverted,
-        "away_clients": [],
         "stalled": [
             {"kind": "stalled_window", "reports": 44, "sessions": 8},
             {"kind": "slow_consumer", "reports": 28, "sessions": 7},
