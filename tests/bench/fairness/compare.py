@@ -34,9 +34,7 @@ TABLES: Final = {
     "lorenz": Table(("what", "share_sessions"), ("share",), 1e-3),
     "percentiles": Table(("metric", "qos", "scope"), ("samples", "p50_low", "p95_low", "p99_low")),
     "hours": Table(("hour_us",), ("sessions", "jain_delivery_ratio", "jain_goodput"), 1e-5),
-    "starved_sessions": Table(
-        ("broker", "client_id", "session_started_us"), ("runs", "longest_intervals", "longest_us")
-    ),
+    "starved_sessions": Table(("broker", "client_id"), ("runs", "longest_intervals", "longest_us")),
     "inversion": Table((), ("inverted_qos0", "blocked_rows", "sessions")),
 }
 """What is compared. Spark's job cuts goodput to whole millionths of a delivery per second, so that sums do not depend

@@ -36,7 +36,7 @@ def report(connection: duckdb.DuckDBPyConnection, store: Path, out: Path) -> Non
     out.mkdir(parents=True, exist_ok=True)
     for name in DATASETS:
         connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM '{store / name}.parquet'")
-    connection.execute(measures.per_session())
+    connection.execute(measures.per_client())
     least = connection.sql("SELECT (sum(duration_us) // sum(rows)) * 9 // 10 FROM sessions").fetchall()[0][0]
     for name, query in measures.tables(int(least)).items():
         write(connection, query, out / f"{name}.parquet")

@@ -10,9 +10,9 @@ from spark_jobs.metrics import HISTOGRAMS
 POINTS: Final = 100
 TOLERANCE_US: Final = 1_000_000
 PER_MILLE: Final = {"p50": 500, "p95": 950, "p99": 990}
-_SESSION: Final = "broker, client_id, session_started_us"
+_CLIENT: Final = "broker, client_id"
 _SCOPES: Final = {"all": "''", "listener": "listener", "topic_group": "topic_group"}
-_BY_QOS: Final = ("offered", "sent", "dropped")
+_BY_QOS: Final = ("offered", "due", "sent", "dropped")
 
 
 def _total(what: str) -> str:
@@ -23,38 +23,57 @@ def _of(what: str, qos: str) -> str:
     return _total(what) if qos == "all" else f"{what}_qos{qos}"
 
 
-def per_session() -> str:
-    """One row per session, QoS (all, 0, 1, 2): offered, sent, dropped, time connected."""
+def _due(qos: int, sum_of: str) -> str:
+    """What was offered less what the client missed because it was away; `sum_of` is how a column is added up."""
+    offered, dropped, after, before, kept, connected = (
+        sum_of.format(name)
+        for name in (
+            *(f"{name}_qos{qos}" for name in ("offered", "away_dropped", "waiting", "waiting_start", "away_waiting")),
+            "connected_us",
+        )
+    )
+    missed = f"{dropped} + greatest(least({after} - {before}, {kept}), 0)"
+    return f"(CASE WHEN {connected} > 0 THEN greatest({offered} - ({missed}), 0) ELSE 0 END)::BIGINT AS due_qos{qos}"
+
+
+def per_client() -> str:
+    """One row per client, QoS (all, 0, 1, 2): offered, due, sent, dropped, time connected."""
+    names = [f"{what}_qos{qos}" for what in _BY_QOS if what != "due" for qos in range(3)]
+    sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in names)
+    due = ", ".join(_due(qos, "sum({})") for qos in range(3))
+    source = (
+        f"SELECT {_CLIENT}, arg_max(listener, hour_us) AS listener, any_value(topic_group) AS topic_group,"
+        f" sum(connected_us)::BIGINT AS connected_us, {sums}, {due} FROM sessions GROUP BY {_CLIENT}"
+    )
     parts = []
     for qos in ("all", "0", "1", "2"):
-        sums = ", ".join(f"sum({_of(what, qos)})::BIGINT AS {what}" for what in _BY_QOS)
+        values = ", ".join(f"({_of(what, qos)})::BIGINT AS {what}" for what in _BY_QOS)
         parts.append(
-            f"SELECT {_SESSION}, '{qos}' AS qos, arg_max(listener, hour_us) AS listener,"
-            f" any_value(topic_group) AS topic_group, sum(connected_us)::BIGINT AS connected_us, {sums}"
-            f" FROM sessions GROUP BY {_SESSION}"
+            f"SELECT {_CLIENT}, '{qos}' AS qos, listener, topic_group, connected_us, {values} FROM ({source})"
         )
-    return "CREATE OR REPLACE TEMP TABLE per_session AS " + " UNION ALL ".join(parts)
+    return "CREATE OR REPLACE TEMP TABLE per_client AS " + " UNION ALL ".join(parts)
 
 
 def totals() -> str:
     """Deliveries by QoS."""
     sums = ", ".join(f"sum({what})::BIGINT AS {what}" for what in _BY_QOS)
-    return f"SELECT qos, {sums}, sum(sent) / sum(offered) AS delivery_ratio FROM per_session GROUP BY qos ORDER BY qos"
+    ratio = "sum(least(sent, due)) / sum(due)"
+    return f"SELECT qos, {sums}, {ratio} AS delivery_ratio FROM per_client GROUP BY qos ORDER BY qos"
 
 
 def fairness(least_us: int) -> str:
     """Jain's indices, max-min share and Gini's coefficients, by scope and QoS.
 
     Args:
-        least_us: a session's goodput counts if it was connected for so long.
+        least_us: a client's goodput counts if it was connected for so long.
     """
     parts = []
     for scope, name in _SCOPES.items():
         parts.append(f"""
             WITH x AS (
-                SELECT {name} AS name, qos, least(1.0::DOUBLE, sent / offered) AS ratio,
+                SELECT {name} AS name, qos, least(1.0::DOUBLE, sent / due) AS ratio,
                     CASE WHEN connected_us >= {least_us} THEN sent * 1e6 / connected_us END AS goodput
-                FROM per_session WHERE offered > 0
+                FROM per_client WHERE due > 0
             ), placed AS (
                 SELECT *, row_number() OVER (PARTITION BY name, qos ORDER BY ratio NULLS LAST) AS ratio_place,
                     row_number() OVER (PARTITION BY name, qos ORDER BY goodput NULLS LAST) AS goodput_place
@@ -83,13 +102,13 @@ def lorenz(least_us: int) -> str:
     """101 points of each curve, with linear interpolation."""
     values = {
         "goodput": (
-            "SELECT sent * 1e6 / connected_us AS x FROM per_session"
-            f" WHERE qos = 'all' AND offered > 0 AND connected_us >= {least_us}"
+            "SELECT sent * 1e6 / connected_us AS x FROM per_client"
+            f" WHERE qos = 'all' AND due > 0 AND connected_us >= {least_us}"
         ),
         "delivery_ratio": (
-            "SELECT least(1.0::DOUBLE, sent / offered) AS x FROM per_session WHERE qos = 'all' AND offered > 0"
+            "SELECT least(1.0::DOUBLE, sent / due) AS x FROM per_client WHERE qos = 'all' AND due > 0"
         ),
-        "offered": "SELECT offered::DOUBLE AS x FROM per_session WHERE qos = 'all'",
+        "offered": "SELECT due::DOUBLE AS x FROM per_client WHERE qos = 'all' AND due > 0",
     }
     parts = []
     for what, query in values.items():
@@ -138,34 +157,37 @@ def percentiles() -> str:
 
 def hours(least_us: int) -> str:
     """Jain's indices of each hour."""
+    due = ", ".join(_due(qos, "{}") for qos in range(3))
     return f"""
         WITH x AS (
-            SELECT hour_us, connected_us, {_total("offered")} AS offered, {_total("sent")} AS sent FROM sessions
+            SELECT hour_us, {_CLIENT}, sum(connected_us) AS connected_us, sum({_total("due")}) AS due, sum(sent) AS sent
+            FROM (SELECT hour_us, {_CLIENT}, connected_us, {_total("sent")} AS sent, {due} FROM sessions)
+            GROUP BY hour_us, {_CLIENT}
         ), y AS (
-            SELECT hour_us, CASE WHEN offered > 0 THEN least(1.0::DOUBLE, sent / offered) END AS ratio,
-                CASE WHEN offered > 0 AND connected_us >= {least_us} THEN sent * 1e6 / connected_us END AS goodput
+            SELECT hour_us, CASE WHEN due > 0 THEN least(1.0::DOUBLE, sent / due) END AS ratio,
+                CASE WHEN due > 0 AND connected_us >= {least_us} THEN sent * 1e6 / connected_us END AS goodput
             FROM x
         )
-        SELECT hour_us, count(*) AS sessions, {_jain("ratio")} AS jain_delivery_ratio,
+        SELECT hour_us, count(ratio) AS sessions, {_jain("ratio")} AS jain_delivery_ratio,
             {_jain("goodput")} AS jain_goodput
         FROM y GROUP BY hour_us ORDER BY hour_us
     """
 
 
 def starved_sessions(least: int = 3) -> str:
-    """Sessions with a run of at least so many starved intervals; adjacent runs are joined."""
+    """Clients with a run of at least so many starved intervals; adjacent runs are joined."""
     return f"""
         WITH begun AS (
-            SELECT *, start_us - lag(end_us) OVER (PARTITION BY {_SESSION} ORDER BY start_us) AS gap FROM starvation
+            SELECT *, start_us - lag(end_us) OVER (PARTITION BY {_CLIENT} ORDER BY start_us) AS gap FROM starvation
         ), numbered AS (
             SELECT *, count(*) FILTER (gap IS NULL OR abs(gap) > {TOLERANCE_US})
-                OVER (PARTITION BY {_SESSION} ORDER BY start_us ROWS UNBOUNDED PRECEDING) AS run FROM begun
+                OVER (PARTITION BY {_CLIENT} ORDER BY start_us ROWS UNBOUNDED PRECEDING) AS run FROM begun
         ), runs AS (
-            SELECT {_SESSION}, sum(intervals)::BIGINT AS intervals, max(end_us) - min(start_us) AS length_us
-            FROM numbered GROUP BY {_SESSION}, run
+            SELECT {_CLIENT}, sum(intervals)::BIGINT AS intervals, max(end_us) - min(start_us) AS length_us
+            FROM numbered GROUP BY {_CLIENT}, run
         )
-        SELECT {_SESSION}, count(*) AS runs, max(intervals) AS longest_intervals, max(length_us) AS longest_us
-        FROM runs WHERE intervals >= {least} GROUP BY {_SESSION} ORDER BY {_SESSION}
+        SELECT {_CLIENT}, count(*) AS runs, max(intervals) AS longest_intervals, max(length_us) AS longest_us
+        FROM runs WHERE intervals >= {least} GROUP BY {_CLIENT} ORDER BY {_CLIENT}
     """
 
 
@@ -173,12 +195,12 @@ def inversion() -> str:
     """QoS 0 that overtook what waited."""
     return (
         "SELECT sum(inverted_qos0)::BIGINT AS inverted_qos0, sum(blocked_rows)::BIGINT AS blocked_rows,"
-        f" count(DISTINCT ({_SESSION})) FILTER (inverted_qos0 > 0) AS sessions FROM sessions"
+        f" count(DISTINCT ({_CLIENT})) FILTER (inverted_qos0 > 0) AS sessions FROM sessions"
     )
 
 
 def tables(least_us: int) -> dict[str, str]:
-    """The queries of all tables, by name; `per_session` has to be created first."""
+    """The queries of all tables, by name; `per_client` has to be created first."""
     return {
         "totals": totals(),
         "fairness": fairness(least_us),

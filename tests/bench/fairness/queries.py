@@ -42,6 +42,18 @@ LENGTH: Final = "greatest(epoch_us(interval_end) - epoch_us(interval_start), 0)"
 LIVED: Final = f"CASE WHEN ended AND connected_us > 0 THEN least(connected_us, {LENGTH}) ELSE {LENGTH} END"
 
 
+def _away(qos: int) -> str:
+    """Drops because the client was away or had left, what came to wait for it, and what was due, of a row."""
+    gone = f"dropped_session_ended_qos{qos}" + (" + dropped_offline_qos0_qos0" if qos == 0 else "")
+    growth = f"CASE WHEN connected OR ended THEN 0 ELSE waiting_qos{qos} - waiting_start_qos{qos} END"
+    return f"""
+            CASE WHEN connected_us * 2 < lived_us THEN dropped_qos{qos} ELSE {gone} END AS away_dropped_qos{qos},
+            {growth} AS away_waiting_qos{qos},
+            CASE WHEN connected_us > 0 THEN
+                greatest(offered_qos{qos} - away_dropped_qos{qos} - greatest(away_waiting_qos{qos}, 0), 0)
+            ELSE 0 END AS due_qos{qos}"""
+
+
 def _books_off() -> str:
     return " OR ".join(
         f"waiting_start_qos{qos} + offered_qos{qos} <> "
@@ -60,10 +72,11 @@ def _reasons_off() -> str:
 def rows(root: str) -> str:
     """A view of the raw files below `root`, with values that depend on one row only."""
     return f"""
-        CREATE OR REPLACE VIEW rows AS SELECT *,
+        CREATE OR REPLACE VIEW rows AS SELECT * EXCLUDE (due_qos0, due_qos1, due_qos2),
             epoch_us(session_started) AS session_started_us, epoch_us(interval_start) AS start_us,
             epoch_us(interval_end) AS end_us, {LENGTH} AS length_us, {LIVED} AS lived_us,
-            {PRESSED} AS pressed, {STARVES} AS starves, {BLOCKED} AS blocked
+            {PRESSED} AS pressed, {STARVES} AS starves, {BLOCKED} AS blocked,
+            {", ".join(map(_away, QOS))}
         FROM read_parquet('{root}/date=*/hour=*/*.parquet', hive_partitioning = false) WHERE client_id <> ''
     """
 
@@ -174,6 +187,7 @@ def timeline(slot_us: int) -> str:
         "rows": "count(*)",
         "pressed_rows": "count(*) FILTER (pressed)",
         "duration_us": "sum(length_us)::BIGINT",
+        "last_us": "max(end_us)",
     }
     for column in DATASETS[TIMELINE]:
         if _of_pressed(column.name) and column.name not in own:
@@ -185,21 +199,34 @@ def timeline(slot_us: int) -> str:
         for name in ("offered_qos0", "sent_qos0", "dropped_qos0", "duration_us"):
             value = "length_us" if name == "duration_us" else name
             own[f"{side}_{name}"] = f"coalesce(sum({value}) FILTER ({which} AND {ASKED}), 0)::BIGINT"
-    for scope in ("all", *QOS):
-        offered, sent = (_total(what) if scope == "all" else f"{what}_qos{scope}" for what in ("offered", "sent"))
-        share = f"{FAIR_ONE} * least({sent}, {offered}) // nullif({offered}, 0)"
-        some = f"FILTER ({offered} > 0)"
-        own[f"fair_n_{scope}"] = f"count(*) {some}"
-        own[f"fair_x_{scope}"] = f"coalesce(sum({share}) {some}, 0)::BIGINT"
-        own[f"fair_xx_{scope}"] = f"coalesce(sum(({share}) * ({share})) {some}, 0)::BIGINT"
-        own[f"fair_min_{scope}"] = f"min({share}) {some}"
     histograms = _histograms(TIMELINE, own)
-    plain = {name: own.get(name) or _HOW[how].format(name) for name, how in _PLAIN.items()}
+    plain = {name: own.get(name) or _HOW[how].format(name) for name, how in _PLAIN.items() if "fair_" not in name}
     sums = ", ".join(f"{expression} AS {name}" for name, expression in plain.items())
     names = ", ".join(column.name for column in DATASETS[TIMELINE])
     return f"""
-        SELECT {names} FROM (SELECT {sums} FROM rows GROUP BY ALL) LEFT JOIN ({histograms}) USING (broker, slot)
+        SELECT {names} FROM (SELECT {sums} FROM rows GROUP BY ALL)
+        JOIN ({_fair(own["slot"])}) USING (broker, slot) LEFT JOIN ({histograms}) USING (broker, slot)
         ORDER BY broker, slot
+    """
+
+
+def _fair(slot: str) -> str:
+    """Number, sum, sum of squares and lowest of the delivery ratios of each client and export, by broker and slot."""
+    sums = ", ".join(f"sum({what}_qos{qos})::BIGINT AS {what}_qos{qos}" for what in ("due", "sent") for qos in QOS)
+    made = []
+    for scope in ("all", *QOS):
+        due, sent = (_total(what) if scope == "all" else f"{what}_qos{scope}" for what in ("due", "sent"))
+        share = f"{FAIR_ONE} * least({sent}, {due}) // nullif({due}, 0)"
+        some = f"FILTER ({due} > 0)"
+        made += [
+            f"count(*) {some} AS fair_n_{scope}",
+            f"coalesce(sum({share}) {some}, 0)::BIGINT AS fair_x_{scope}",
+            f"coalesce(sum(({share}) * ({share})) {some}, 0)::BIGINT AS fair_xx_{scope}",
+            f"min({share}) {some} AS fair_min_{scope}",
+        ]
+    return f"""
+        SELECT broker, slot, {", ".join(made)}
+        FROM (SELECT broker, {slot} AS slot, end_us, client_id, {sums} FROM rows GROUP BY ALL) GROUP BY broker, slot
     """
 
 
