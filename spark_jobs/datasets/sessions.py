@@ -24,7 +24,7 @@ from spark_jobs.store.schema import (
 # Of `time in the hour << _LABEL_BITS | number of the listener << _VERSION_BITS | version`, greatest in the last row.
 _LABEL_BITS: Final = 31
 _VERSION_BITS: Final = 8
-_TOPIC_GROUP: Final = "^([^-_/.:]*)[-_/.:]"
+_CLIENT_PREFIX: Final = "^([^-_/.:]*)[-_/.:]"
 _LISTS: Final = tuple(column.name for column in DATASETS[SESSIONS] if column.how is How.HISTOGRAM)
 
 
@@ -82,7 +82,7 @@ def _counted(rows: DataFrame, listeners: Sequence[str]) -> DataFrame:
         {
             "listener": names[F.shiftright(last, _VERSION_BITS).cast("int")],
             "protocol_version": last.bitwiseAND(F.lit((1 << _VERSION_BITS) - 1)).cast("int"),
-            "topic_group": F.regexp_extract("client_id", _TOPIC_GROUP, 1),
+            "client_prefix": F.regexp_extract("client_id", _CLIENT_PREFIX, 1),
         }
     ).drop("label")
 

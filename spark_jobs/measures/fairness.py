@@ -1,4 +1,4 @@
-"""Table `fairness`: indices of evenness over all clients, by broker, listener and topic group, for each QoS.
+"""Table `fairness`: indices of evenness over all clients, by broker, listener and client id prefix, for each QoS.
 
 The clients (broker and client id, over all their sessions) are those to which something was due in the scope (all
 deliveries, or those of one QoS), see `measures.sessions`. They are compared by:
@@ -25,10 +25,10 @@ from spark_jobs.measures.sums import ALL_QOS, EACH_QOS
 
 ALL: Final = "all"
 OTHERS: Final = "(others)"
-GROUPED_BY: Final = ("broker", "listener", "topic_group")
+GROUPED_BY: Final = ("broker", "listener", "client_prefix")
 WELL_SERVED: Final = 0.95
 """A client with a lower delivery ratio is poorly served."""
-MOST_NAMES: Final = 30  # brokers, listeners, and topic groups, with their own rows
+MOST_NAMES: Final = 30  # brokers, listeners, and client id prefixes, with their own rows
 RATIO: Final = "delivery_ratio"
 GOODPUT: Final = "goodput"
 
@@ -70,7 +70,7 @@ def away(sessions: pa.Table, qos: str = ALL_QOS) -> Mask:
 
 
 def largest_groups(sessions: pa.Table) -> dict[str, list[str]]:
-    """The brokers, listeners and topic groups with most sessions, largest first, at most MOST_NAMES each."""
+    """The brokers, listeners and client id prefixes with most sessions, largest first, at most MOST_NAMES each."""
     found = {}
     for scope in GROUPED_BY:
         counts = sorted(Counter(sessions[scope].to_pylist()).items(), key=lambda item: (-item[1], item[0]))

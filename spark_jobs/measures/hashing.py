@@ -13,17 +13,17 @@ _DIGEST: Final = 8  # bytes
 
 
 def hashed(result: Result, key: str) -> Result:
-    """The result with digests for client ids, and without topic groups, which are their beginnings."""
+    """The result with digests for client ids, and without client id prefixes, which are their beginnings."""
     tables = {}
     for name, table in result.tables.items():
         if "client_id" in table.column_names:
             table = _replaced(table, "client_id", [_digest(text, key) for text in table["client_id"].to_pylist()])
-        if "topic_group" in table.column_names:
-            table = _replaced(table, "topic_group", [""] * table.num_rows)
+        if "client_prefix" in table.column_names:
+            table = _replaced(table, "client_prefix", [""] * table.num_rows)
         tables[name] = table
     fairness, quality = tables["fairness"], tables["quality"]
     groups = [
-        _digest(row["name"], key) if row["scope"] == "topic_group" else row["name"] for row in fairness.to_pylist()
+        _digest(row["name"], key) if row["scope"] == "client_prefix" else row["name"] for row in fairness.to_pylist()
     ]
     examples = [
         _digest(row["example"], key) if row["kind"] in NAME_CLIENTS else row["example"] for row in quality.to_pylist()

@@ -38,7 +38,7 @@ def _bounded(*names: str) -> str:
     return " ".join(f"{name}:float {name}_low,{name}_high:int" for name in names)
 
 
-_CLIENT: Final = "broker,client_id:text begun:int listener,topic_group:text"
+_CLIENT: Final = "broker,client_id:text begun:int listener,client_prefix:text"
 
 _RUNS: Final = (
     "runs,longest_intervals,longest_us,longest_start_us,starved_us,first_us,last_us,offered,waiting:int"
@@ -85,7 +85,7 @@ LAYOUTS: Final = {
         ),
     ),
     "fairness": Layout(
-        "Fairness over sessions: all, by broker, by listener and by topic group, for each QoS",
+        "Fairness over sessions: all, by broker, by listener and by client id prefix, for each QoS",
         _columns(
             "scope,name,qos:text sessions,goodput_sessions,left_out,poorly_served,away:int"
             " jain_delivery_ratio,jain_goodput,maxmin_goodput,lowest_delivery_ratio,gini_goodput,"
@@ -257,7 +257,7 @@ CLIENT: Final = Layout(
     "One client, hour by hour",
     (
         *_columns(
-            "broker,client_id:text session_started_us:int listener,topic_group:text"
+            "broker,client_id:text session_started_us:int listener,client_prefix:text"
             " hour_us,offered,due,sent,dropped,gated:int delivery_ratio:float why:text connected_share,"
             "window_full_share,window_bytes_full_share,rate_limited_share,congested_share:float "
             + _bounded(*(f"{name.removesuffix('_buckets')}_p99" for name in HISTOGRAMS))

@@ -227,7 +227,7 @@ class _Kept:
 
     def all_starved(self, label: str) -> pa.Table:
         """The table of all starved clients."""
-        known = self.clients.select([*CLIENT_KEY, "begun", "listener", "topic_group"])
+        known = self.clients.select([*CLIENT_KEY, "begun", "listener", "client_prefix"])
         order = self.starved.append_column("place", pa.array(range(self.starved.num_rows), pa.int64()))
         joined = order.join(known, list(CLIENT_KEY), join_type="inner").sort_by("place")
         run = pa.array([label] * joined.num_rows, pa.string())
@@ -265,7 +265,7 @@ def _starvation(kept: _Kept) -> dict[str, list[Row]]:
     worst = kept.starved.slice(0, MOST_WORST).to_pylist()
     times = ("duration_us", "connected_us", *[f"{clock}_us" for clock in CLOCKS])
     gauges = ("window_limit", "max_inflight", "mqueue_max")
-    names = ("begun", "listener", "topic_group", *gauges, "paced_for_us", *times, "offered", "due", "sent")
+    names = ("begun", "listener", "client_prefix", *gauges, "paced_for_us", *times, "offered", "due", "sent")
     few = pa.array([row["client_id"] for row in worst], pa.string())
     own = kept.clients.filter(pc.is_in(kept.clients["client_id"], few))
     known = {

@@ -58,7 +58,7 @@ _ADDED: Final = (
     *_BY_QOS,
 )
 _DUE: Final = ("due", *(f"due_qos{q}" for q in QOS))
-_NAMES: Final = (*CLIENT, "hour_us", "listener", "topic_group", *_ADDED, *_DUE, *_MAXIMA, "first_us", "last_us")
+_NAMES: Final = (*CLIENT, "hour_us", "listener", "client_prefix", *_ADDED, *_DUE, *_MAXIMA, "first_us", "last_us")
 _GATED: Final = tuple(f"gated_{reason}" for reason in GATE_REASONS)
 _DROPPED: Final = {
     reason: tuple(name for qos in QOS if (name := drop_column(reason, qos)) is not None) for reason in DROP_REASONS
@@ -83,7 +83,7 @@ def of_hours(rows: pa.Table) -> pa.Table:
         "begun": (first <= ints(rows, "session_started_us")).astype(np.int64),
         **{name: total_of(rows, [f"{name}_qos{q}" for q in QOS]) for name in _BY_QOS},
     }
-    kept = (*KEY, "hour_us", "listener", "topic_group", *_SUMS, *_MAXIMA, "first_us", "last_us")
+    kept = (*KEY, "hour_us", "listener", "client_prefix", *_SUMS, *_MAXIMA, "first_us", "last_us")
     columns = {name: rows[name].combine_chunks() for name in kept} | {
         name: pa.array(values) for name, values in computed.items()
     }
@@ -91,14 +91,14 @@ def of_hours(rows: pa.Table) -> pa.Table:
 
 
 def per_client(hours: pa.Table) -> pa.Table:
-    """One row per client, sorted by key: topic_group, listener (of its last hour), sums and maxima, offered, due, sent,
-    dropped ... over all QoS, gated, dropped_<reason>, the sessions that began, and hours with overlapping intervals.
+    """One row per client, sorted by key: client_prefix, listener (of its last hour), sums and maxima, those over all
+    QoS, due, gated, dropped_<reason>, the sessions that began, and hours with overlapping intervals.
 
     Args:
         hours: rows of `of_hours`, or of this function.
     """
     groups = Groups(hours, CLIENT, ["hour_us"])
-    columns = groups.keys() | {name: groups.last(name) for name in ("hour_us", "listener", "topic_group")}
+    columns = groups.keys() | {name: groups.last(name) for name in ("hour_us", "listener", "client_prefix")}
     columns |= {name: pa.array(groups.sum(ints(hours, name))) for name in _ADDED}
     columns |= {name: pa.array(groups.max(ints(hours, name))) for name in (*_MAXIMA, "last_us")}
     columns["first_us"] = pa.array(groups.min(ints(hours, "first_us")))

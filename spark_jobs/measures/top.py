@@ -26,7 +26,7 @@ STALLED: Final = "stalled_sessions"
 PUBLISHERS: Final = "publishers"
 PACED_FOR: Final = "paced_for_sessions"
 
-_LISTED: Final = (*CLIENT, "begun", "listener", "topic_group")
+_LISTED: Final = (*CLIENT, "begun", "listener", "client_prefix")
 _PUBLISHING: Final = (
     "publish_refused",
     "publish_parked",

@@ -1,4 +1,4 @@
-"""The section on evenness: Lorenz curves, and indices over sessions, brokers, listeners and topic groups."""
+"""The section on evenness: Lorenz curves, and indices over sessions, brokers, listeners and client id prefixes."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,7 +19,7 @@ _SCOPES: Final = {
     "all": "All sessions, by QoS",
     "broker": "By broker",
     "listener": "By listener",
-    "topic_group": "By topic group (the client id’s first part)",
+    "client_prefix": "By client id prefix (the client id’s first part)",
 }
 _QOS_ORDER: Final = ("all", "0", "1", "2")
 _READ: Final = WORDS["read"]["evenness"]
@@ -77,7 +77,7 @@ def _key(results: Sequence[Result]) -> Html:
 
 
 def _scopes(results: Sequence[Result]) -> Html:
-    """All sessions by QoS, then brokers, listeners and topic groups over all QoS; of two runs each beside the other."""
+    """All by QoS, then brokers, listeners and client id prefixes over all QoS; of two runs each beside the other."""
     lines: dict[str, list[tuple[str, list[Cell]]]] = {scope: [] for scope in _SCOPES}
     for result in results:
         run = [Cell(formats.name(result.label))] if len(results) > 1 else []

@@ -107,12 +107,12 @@ def _others(rows: Sequence[Row]) -> str:
 
 
 def _typical(result: Result, rows: Sequence[Row]) -> str:
-    """What nearly all of them have in common, and not nearly all clients have: broker, listener or topic group."""
+    """What nearly all of them have in common, and not nearly all clients have: broker, listener or client id prefix."""
     if len(rows) < 3:
         return ""
     found = []
     fair = [row for row in result.rows_of("fairness") if row["qos"] == "all"]
-    for column, noun in (("broker", "broker"), ("listener", "listener"), ("topic_group", "topic group")):
+    for column, noun in (("broker", "broker"), ("listener", "listener"), ("client_prefix", "client id prefix")):
         values = Counter(row[column] for row in rows if row[column])
         of_all = {row["name"]: row["sessions"] for row in fair if row["scope"] == column}
         if values:

@@ -89,7 +89,7 @@ SESSION_COLUMNS: Final = (
     *_keys(broker="string", client_id="string", session_started_us="bigint", hour_us="bigint"),
     Column("listener", "string", How.LAST),
     Column("protocol_version", "int", How.LAST),
-    Column("topic_group", "string", How.LAST),
+    Column("client_prefix", "string", How.LAST),
     *_sums("rows", "connected_rows", "duration_us"),
     Column("first_us", "bigint", How.MIN),
     Column("last_us", "bigint", How.MAX),

@@ -11,7 +11,7 @@ POINTS: Final = 100
 TOLERANCE_US: Final = 1_000_000
 PER_MILLE: Final = {"p50": 500, "p95": 950, "p99": 990}
 _CLIENT: Final = "broker, client_id"
-_SCOPES: Final = {"all": "''", "listener": "listener", "topic_group": "topic_group"}
+_SCOPES: Final = {"all": "''", "listener": "listener", "client_prefix": "client_prefix"}
 _BY_QOS: Final = ("offered", "due", "sent", "dropped")
 
 
@@ -42,14 +42,14 @@ def per_client() -> str:
     sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in names)
     due = ", ".join(_due(qos, "sum({})") for qos in range(3))
     source = (
-        f"SELECT {_CLIENT}, arg_max(listener, hour_us) AS listener, any_value(topic_group) AS topic_group,"
+        f"SELECT {_CLIENT}, arg_max(listener, hour_us) AS listener, any_value(client_prefix) AS client_prefix,"
         f" sum(connected_us)::BIGINT AS connected_us, {sums}, {due} FROM sessions GROUP BY {_CLIENT}"
     )
     parts = []
     for qos in ("all", "0", "1", "2"):
         values = ", ".join(f"({_of(what, qos)})::BIGINT AS {what}" for what in _BY_QOS)
         parts.append(
-            f"SELECT {_CLIENT}, '{qos}' AS qos, listener, topic_group, connected_us, {values} FROM ({source})"
+            f"SELECT {_CLIENT}, '{qos}' AS qos, listener, client_prefix, connected_us, {values} FROM ({source})"
         )
     return "CREATE OR REPLACE TEMP TABLE per_client AS " + " UNION ALL ".join(parts)
 

@@ -145,7 +145,7 @@ def _parts() -> str:
         elif column.how is How.HISTOGRAM:
             continue
         elif column.how is How.LAST:
-            if name != "topic_group":
+            if name != "client_prefix":
                 parts.append(f"arg_max({name}, end_us) AS {name}")
         elif not _of_pressed(name):
             parts.append(f"{_HOW[column.how].format(name)} AS {name}")
@@ -155,7 +155,7 @@ def _parts() -> str:
 def sessions() -> str:
     """One row per session and hour."""
     own = {name: name for name in keys(SESSIONS)}
-    own["topic_group"] = "regexp_extract(any_value(client_id), '^([^-_/.:]*)[-_/.:]', 1)"
+    own["client_prefix"] = "regexp_extract(any_value(client_id), '^([^-_/.:]*)[-_/.:]', 1)"
     sources = {"pressed_us": "duration_us", "pressed_rows": "rows"}
     for column in DATASETS[SESSIONS]:
         name = column.name

@@ -115,7 +115,7 @@ def test_sessions_are_the_sums_of_their_rows(compacted: Compact) -> None:
         assert made["duration_us"] == 60_000_000 * len(own)
         assert made["listener"] == own[-1]["listener"]
         assert made["protocol_version"] == 5
-        assert made["topic_group"] == {"car-1": "car", "van/2": "van", "solo": "", "-x": ""}[made["client_id"]]
+        assert made["client_prefix"] == {"car-1": "car", "van/2": "van", "solo": "", "-x": ""}[made["client_id"]]
         for name in COUNTERS:
             assert made[name] == sum(r[name] for r in own), name
         for name in GAUGES:

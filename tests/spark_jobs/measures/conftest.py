@@ -18,7 +18,7 @@ def good(hour: int) -> Row:
     return session_hour(
         "good-1",
         hour,
-        topic_group="good",
+        client_prefix="good",
         offered_qos0=600,
         sent_qos0=600,
         offered_qos1=60,
@@ -51,7 +51,7 @@ def slow(hour: int) -> Row:
     return session_hour(
         "slow-1",
         hour,
-        topic_group="slow",
+        client_prefix="slow",
         listener="tls",
         offered_qos0=600,
         sent_qos0=300,

@@ -14,7 +14,7 @@ def test_no_client_id_is_left() -> None:
     """Tables and page have digests instead of client ids: the same digest for the same id, everywhere."""
     result = sample_result()
     ids = set(result.tables["worst_sessions"]["client_id"].to_pylist())
-    groups = {row["name"] for row in result.rows_of("fairness") if row["scope"] == "topic_group"} - {""}
+    groups = {row["name"] for row in result.rows_of("fairness") if row["scope"] == "client_prefix"} - {""}
     hidden = hashed(result, "key")
     written = b"".join(data for _, data in files.encoded([hidden])).decode(errors="replace") + render([hidden])
     plain = [client_id for client_id in ids if client_id.startswith("meter/")]  # others are file names too

@@ -1,4 +1,4 @@
-"""Merging hours to clients, fairness by listener and topic group, and Lorenz curves."""
+"""Merging hours to clients, fairness by listener and client id prefix, and Lorenz curves."""
 
 from typing import Any
 
@@ -85,19 +85,19 @@ def test_goodput_is_per_connected_time() -> None:
     assert row["mean_goodput"] == row["lowest_goodput"] == pytest.approx(1 / 60, abs=1e-9)
 
 
-def test_scopes_are_listeners_and_topic_groups() -> None:
-    """Each listener and each of the largest topic groups has its own rows; the rest is one group, last."""
-    rows = [q0(f"big-{i}", 10, 10 - i, topic_group="big", listener="tls") for i in range(3)]
-    rows += [q0(f"g{i:02}-x", 10, 10, topic_group=f"g{i:02}") for i in range(31)]
+def test_scopes_are_listeners_and_client_prefixes() -> None:
+    """Each listener and each of the largest client id prefixes has its own rows; the rest is one group, last."""
+    rows = [q0(f"big-{i}", 10, 10 - i, client_prefix="big", listener="tls") for i in range(3)]
+    rows += [q0(f"g{i:02}-x", 10, 10, client_prefix=f"g{i:02}") for i in range(31)]
     found = fair(rows)
     assert found["listener", "tls", "0"]["lowest_delivery_ratio"] == 0.8
     assert found["listener", "tcp", "0"]["sessions"] == 31
-    groups = [name for scope, name, qos in found if scope == "topic_group" and qos == "0"]
+    groups = [name for scope, name, qos in found if scope == "client_prefix" and qos == "0"]
     assert groups[:2] == ["big", "g00"]
     assert groups[-1] == fairness.OTHERS
     assert len(groups) == fairness.MOST_NAMES + 1
-    assert found["topic_group", fairness.OTHERS, "0"]["sessions"] == 2
-    assert ("topic_group", "big", "1") not in found
+    assert found["client_prefix", fairness.OTHERS, "0"]["sessions"] == 2
+    assert ("client_prefix", "big", "1") not in found
 
 
 def test_lorenz_curves() -> None:

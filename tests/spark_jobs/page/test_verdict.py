@@ -218,14 +218,14 @@ def test_hours_apart_are_no_envelope(result: Result) -> None:
 
 
 def test_common_properties(result: Result) -> None:
-    """A broker, listener or topic group that nearly all of them, but not nearly all clients, belong to."""
+    """A broker, listener or prefix that nearly all of them, but not nearly all clients, have."""
     assert "Nearly all of them are of listener “tls-8883”." in told(result)["Served less"]
-    mixed = with_rows(result, "worst_sessions", broker="b1", listener="", topic_group="meter")
-    assert "Nearly all of them are of broker “b1” and topic group “meter”." in told(mixed)["Served less"]
+    mixed = with_rows(result, "worst_sessions", broker="b1", listener="", client_prefix="meter")
+    assert "Nearly all of them are of broker “b1” and client id prefix “meter”." in told(mixed)["Served less"]
     fairness = [{key: value for key, value in row.items() if key != "run"} for row in result.rows_of("fairness")]
     fairness += [row | {"scope": "broker", "name": "b1"} for row in fairness if row["scope"] == "all"]
     alone = replaced(mixed, "fairness", fairness)
-    assert "Nearly all of them are of topic group “meter”." in told(alone)["Served less"]
+    assert "Nearly all of them are of client id prefix “meter”." in told(alone)["Served less"]
 
 
 def test_a_finding_names_client_broker_time_and_number(result: Result) -> None:

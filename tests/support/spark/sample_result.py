@@ -125,7 +125,7 @@ def _over_sessions(dice: random.Random, trouble: float) -> dict[str, Rows]:
     totals: Rows = []
     fairness: Rows = []
     groups = [("all", "")] + [("listener", name) for name in ("tls-8883", "ws-8084", "plain-1883")]
-    groups += [("topic_group", name) for name in ("meter", "sensor", "lamp", "gateway", "", SCRIPT, "(others)")]
+    groups += [("client_prefix", name) for name in ("meter", "sensor", "lamp", "gateway", "", SCRIPT, "(others)")]
     for qos, share in zip(QOS, (1.0, 0.82, 0.12, 0.06), strict=True):
         offered = int(345_600_000 * share)
         dropped = int(offered * 0.008 * trouble) if qos in ("all", "0") else 0

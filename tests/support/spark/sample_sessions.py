@@ -96,7 +96,7 @@ def _sessions(dice: random.Random) -> Rows:
             "client_id": name,
             "begun": i % 2,
             "listener": "tls-8883" if i % 5 else "ws-8084",
-            "topic_group": "meter" if name.startswith("meter") else "",
+            "client_prefix": "meter" if name.startswith("meter") else "",
         }
         for i, name in enumerate(names)
     ]

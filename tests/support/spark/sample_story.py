@@ -1,7 +1,7 @@
 """The story of the sample result, and helpers for its tables.
 
-From 14:00 on, subscribers of the topic group `meter` acknowledge late, their windows fill, and fourteen of them get
-nothing for a while. Some client ids are hostile.
+From 14:00 on, subscribers of the prefix `meter` acknowledge late, their windows fill, and fourteen of them get nothing
+for a while. Some client ids are hostile.
 """
 
 import math
