@@ -51,7 +51,7 @@ class Entry:
     folder: str
     start: datetime
     end: datetime
-    sessions: int
+    clients: int
     brokers: tuple[str, ...]
     grade: str
     headline: str
@@ -145,7 +145,7 @@ def _values(run: Mapping[str, Any]) -> dict[str, Any]:
     clients = run["clients"]
     found = {name: total[name] for name in ("delivery_ratio", "dropped_per_second", "sent_per_second")}
     found["jain_delivery_ratio"] = fair.get("jain_delivery_ratio")
-    found["starved_share"] = run["starvation"]["sessions"] / clients if clients else None
+    found["starved_share"] = run["starvation"]["clients"] / clients if clients else None
     for name, row in (("ack_qos1_p99", "ack_1_all"), ("ack_qos2_p99", "ack_2_all"), ("wait_qos0_p99", "wait_0_all")):
         found[name] = run["percentiles"].get(row, {}).get("p99")
     return found

@@ -9,7 +9,7 @@ from spark_jobs.thresholds import STARVED_SHARE, Checked, values_of, without_val
 
 _UNITS: Final = {"us": ", in microseconds", "share": ", as a fraction", "per_second": ", per second"}
 _HELP: Final = {each.measure: f"{each.name}{_UNITS.get(each.unit, '')}." for each in MEASURED} | {
-    STARVED_SHARE: "Starved sessions, as a fraction of all."
+    STARVED_SHARE: "Starved clients, as a fraction of all."
 }
 
 

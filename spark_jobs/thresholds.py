@@ -26,7 +26,7 @@ LARGEST: Final = 10**18
 BETTER: Final = {measured.measure: measured.better for measured in MEASURED if measured.better} | {STARVED_SHARE: -1}
 """The measures that can have a limit: 1 if it is the least that is allowed, -1 if it is the most."""
 UNITS: Final = {measured.measure: measured.unit for measured in MEASURED} | {STARVED_SHARE: "share"}
-_SHOWN: Final = {"us": " µs", "per_second": "/s", "sessions": " sessions", "deliveries": " deliveries"}
+_SHOWN: Final = {"us": " µs", "per_second": "/s", "clients": " clients", "deliveries": " deliveries"}
 _FRACTIONS: Final = ("share", "index")
 
 
@@ -101,7 +101,7 @@ def values_of(result: Result) -> dict[str, float | None]:
     found = {measured.measure: measured.value(result) for measured in MEASURED}
     starved = result.maybe("starvation", length="all")
     clients = result.facts.clients
-    return found | {STARVED_SHARE: starved["sessions"] / clients if starved is not None and clients else None}
+    return found | {STARVED_SHARE: starved["clients"] / clients if starved is not None and clients else None}
 
 
 def without_value(result: Result) -> set[str]:

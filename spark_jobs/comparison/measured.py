@@ -1,6 +1,6 @@
 """The compared measures: for each its value over the whole range, by hour, and from the sums of the timeline's windows.
 
-Values that need all sessions (starvation, evenness), shares of the sessions' time, and extremes cannot be computed from
+Values that need all clients (starvation, evenness), shares of the sessions' time, and extremes cannot be computed from
 the sums of windows; extremes, Jain's index of the delivery ratio and pressure have values by window instead.
 """
 
@@ -24,7 +24,7 @@ class Measured:
     Attributes:
         measure: its stable name.
         name: its displayed name.
-        unit: share (a fraction), index, us, per_second, sessions, deliveries.
+        unit: share (a fraction), index, us, per_second, clients, deliveries.
         better: 1 if more is better, -1 if less is better, else 0.
         value: over the whole range.
         hour: from a row of table `hours`; None if there is no hourly value.
@@ -93,7 +93,7 @@ def _handled(qos: str) -> Callable[[Result], Value]:
 
 
 def _even(measure: str, name: str, better: int) -> Measured:
-    value, due = (_in("fairness", column, scope="all", qos="all") for column in (measure, "goodput_sessions"))
+    value, due = (_in("fairness", column, scope="all", qos="all") for column in (measure, "goodput_clients"))
     return Measured(measure, name, "index", better, value, _column(measure), due=due)
 
 
@@ -106,7 +106,7 @@ MEASURED: Final = (
         _in("fairness", "jain_delivery_ratio", scope="all", qos="all"),
         _column("jain_delivery_ratio"),
         _column("jain_delivery_ratio"),
-        due=_in("fairness", "sessions", scope="all", qos="all"),
+        due=_in("fairness", "clients", scope="all", qos="all"),
     ),
     Measured(
         "lowest_delivery_ratio",
@@ -121,10 +121,10 @@ MEASURED: Final = (
     _even("gini_goodput", "Gini’s coefficient of goodput", -1),
     Measured(
         "starved_sessions",
-        "Starved sessions",
-        "sessions",
+        "Starved clients",
+        "clients",
         -1,
-        _in("starvation", "sessions", length="all"),
+        _in("starvation", "clients", length="all"),
         _column("starved_sessions"),
     ),
     Measured(

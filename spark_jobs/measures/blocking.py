@@ -35,13 +35,13 @@ def head_of_line(sums: HourSums, counts: Mapping[str, int]) -> list[Row]:
             row |= bounded(f"wait_{name}", histogram, per_mille)
         rows.append(row)
     rows[0] |= {f"{clock}_share": ratio(sums[f"{clock}_us"], sums["duration_us"]) for clock in CLOCKS}
-    rows[0] |= {"sessions": counts["sessions"], "sessions_window_full": counts["window_full"]}
+    rows[0] |= {"clients": counts["clients"], "clients_window_full": counts["window_full"]}
     return rows
 
 
 def stalled(sums: HourSums, counts: Mapping[str, int]) -> list[Row]:
     """The rows of the table: reports of each kind, and the number of their sessions."""
-    return [{"kind": kind, "reports": sums[kind], "sessions": counts[kind]} for kind in REPORTS]
+    return [{"kind": kind, "reports": sums[kind], "clients": counts[kind]} for kind in REPORTS]
 
 
 def inversion(sums: HourSums, counts: Mapping[str, int]) -> list[Row]:
@@ -51,6 +51,6 @@ def inversion(sums: HourSums, counts: Mapping[str, int]) -> list[Row]:
             "inverted_qos0": sums["inverted_qos0"],
             "share_of_sent_qos0": ratio(sums["inverted_qos0"], sums["sent_qos0"]),
             "blocked_rows": sums["blocked_rows"],
-            "sessions": counts["inverted"],
+            "clients": counts["inverted"],
         }
     ]

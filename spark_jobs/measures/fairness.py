@@ -118,8 +118,8 @@ def _scopes(sessions: pa.Table, groups: Mapping[str, Sequence[str]]) -> Iterator
 
 def _indices(ratio: Evenness, rate: Evenness) -> Row:
     return {
-        "sessions": ratio.n,
-        "goodput_sessions": rate.n,
+        "clients": ratio.n,
+        "goodput_clients": rate.n,
         "left_out": ratio.n - rate.n,
         "jain_delivery_ratio": ratio.jain,
         "jain_goodput": rate.jain,

@@ -36,7 +36,7 @@ def hours(
         rates = even.get((hour_us, GOODPUT), Evenness())
         row: Row = {
             "hour_us": hour_us,
-            "sessions": ratios.n,
+            "clients": ratios.n,
             "offered": part.count("offered", ALL_QOS),
             "sent": part.count("sent", ALL_QOS),
             "delivery_ratio": shares.get(hour_us),

@@ -79,22 +79,22 @@ LAYOUTS: Final = {
     "hours": Layout(
         "Fairness, latency and starvation, hour by hour",
         _columns(
-            "hour_us,sessions,offered,sent:int delivery_ratio,jain_delivery_ratio,jain_goodput,maxmin_goodput,"
+            "hour_us,clients,offered,sent:int delivery_ratio,jain_delivery_ratio,jain_goodput,maxmin_goodput,"
             f"gini_goodput:float {_bounded('ack_qos1_p99', 'ack_qos2_p99', 'wait_qos0_p99')}"
             " starved_sessions,inverted_qos0,dropped:int pressure_share,seconds,mailbox_busy_share:float"
         ),
     ),
     "fairness": Layout(
-        "Fairness over sessions: all, by broker, by listener and by client id prefix, for each QoS",
+        "Fairness over clients: all, by broker, by listener and by client id prefix, for each QoS",
         _columns(
-            "scope,name,qos:text sessions,goodput_sessions,left_out,poorly_served,away:int"
+            "scope,name,qos:text clients,goodput_clients,left_out,poorly_served,away:int"
             " jain_delivery_ratio,jain_goodput,maxmin_goodput,lowest_delivery_ratio,gini_goodput,"
             "gini_delivery_ratio,mean_goodput,lowest_goodput:float"
         ),
     ),
     "lorenz": Layout(
-        "Lorenz curves: the share of the total of the sessions with the lowest values",
-        _columns("what:text share_sessions,share:float"),
+        "Lorenz curves: the share of the total of the clients with the lowest values",
+        _columns("what:text share_clients,share:float"),
     ),
     "reasons": Layout(
         "Deliveries gated, dropped, superseded or resent and PUBLISHes refused or parked, by reason",
@@ -119,21 +119,21 @@ LAYOUTS: Final = {
     ),
     "inversion": Layout(
         "QoS 0 that overtook waiting QoS 1 and 2",
-        _columns("inverted_qos0:int share_of_sent_qos0:float blocked_rows,sessions:int"),
+        _columns("inverted_qos0:int share_of_sent_qos0:float blocked_rows,clients:int"),
     ),
     "inverted_sessions": Layout(
-        "The sessions with most QoS 0 that overtook waiting QoS 1 and 2",
+        "The clients with most QoS 0 that overtook waiting QoS 1 and 2",
         _columns(f"{_CLIENT} inverted_qos0,blocked_rows,sent_qos0:int"),
     ),
     "starvation": Layout(
-        "Starved sessions: all, and the runs of starved intervals by length",
+        "Starved clients: all, and the runs of starved intervals by length",
         _columns(
-            "length:text least_intervals,most_intervals,runs,sessions,longest_intervals:int seconds:float offered:int"
+            "length:text least_intervals,most_intervals,runs,clients,longest_intervals:int seconds:float offered:int"
             " episodes:int episode_seconds,episodes_share:float first_us,last_us:int"
         ),
     ),
     "starved_worst": Layout(
-        "The sessions that were starved longest",
+        "The clients that were starved longest",
         _columns(
             f"{_CLIENT} {_RUNS}"
             " offered_in_range,sent_in_range:int window_full_share,window_bytes_full_share,rate_limited_share,"
@@ -143,12 +143,12 @@ LAYOUTS: Final = {
     "head_of_line": Layout(
         "Waiting for the first transmission, and the causes of head-of-line blocking",
         _columns(
-            f"qos:text samples:int {_bounded('wait_p50', 'wait_p95', 'wait_p99')} sessions,sessions_window_full:int"
+            f"qos:text samples:int {_bounded('wait_p50', 'wait_p95', 'wait_p99')} clients,clients_window_full:int"
             " window_full_share,window_bytes_full_share,rate_limited_share,congested_share:float"
         ),
     ),
     "head_of_line_sessions": Layout(
-        "The sessions whose window was full for the largest part of their time",
+        "The clients whose window was full for the largest part of their time",
         _columns(
             f"{_CLIENT} duration_us:int window_full_share,window_bytes_full_share,rate_limited_share,"
             "congested_share:float window_limit,mqueue_max:int"
@@ -156,10 +156,10 @@ LAYOUTS: Final = {
     ),
     "stalled": Layout(
         "Reports of stalled windows and of slow consumers",
-        _columns("kind:text reports,sessions:int"),
+        _columns("kind:text reports,clients:int"),
     ),
     "stalled_sessions": Layout(
-        "The sessions with most reports of stalled windows and slow consumers",
+        "The clients with most reports of stalled windows and slow consumers",
         _columns(f"{_CLIENT} stalled_window,slow_consumer:int window_full_share:float mqueue_max:int"),
     ),
     "publishers": Layout(
@@ -172,14 +172,14 @@ LAYOUTS: Final = {
         ),
     ),
     "paced_for_sessions": Layout(
-        "The sessions for which publishers were paced longest",
+        "The clients for which publishers were paced longest",
         _columns(
             f"{_CLIENT} paced_for_us:int paced_for_share:float offered,sent,dropped:int delivery_ratio:float"
             " window_full_share,congested_share:float mqueue_max:int why:text"
         ),
     ),
     "worst_sessions": Layout(
-        "The sessions with the lowest delivery ratio",
+        "The clients with the lowest delivery ratio",
         _columns(
             f"{_CLIENT} offered,due,sent,dropped:int delivery_ratio,goodput:float"
             " offered_qos0,sent_qos0,dropped_qos0,offered_qos1,sent_qos1,dropped_qos1,"
@@ -190,7 +190,7 @@ LAYOUTS: Final = {
         ),
     ),
     "worst_hours": Layout(
-        "The worst sessions hour by hour",
+        "The worst clients hour by hour",
         _columns(
             f"broker,client_id:text rank,hour_us,offered,sent,dropped:int"
             f" delivery_ratio:float {_bounded('ack_p99', 'wait_p99')} starved_rows:int window_full_share:float"
@@ -242,10 +242,10 @@ LAYOUTS: Final = {
 }
 
 STARVED_SESSIONS: Final = Layout(
-    "All starved sessions",
+    "All starved clients",
     _columns(f"{_CLIENT} {_RUNS}"),
 )
-"""`starved_sessions`, whose size depends on the number of sessions: in the files only, not on the page."""
+"""`starved_sessions`, whose size depends on the number of clients: in the files only, not on the page."""
 
 _COUNTED: Final = tuple(
     (column.name, "bool" if column.type == "boolean" else "int")

@@ -29,5 +29,5 @@ def lorenz(sessions: pa.Table, interval_us: int) -> list[Row]:
     values = values_of(due, ints(sessions, "sent"), ints(sessions, "connected_us"), interval_us)
     x = {GOODPUT: values[GOODPUT][1], RATIO: values[RATIO][1], OFFERED: due[due > 0]}
     return [
-        {"what": what, "share_sessions": p, "share": share} for what in CURVES for p, share in lorenz_curve(x[what])
+        {"what": what, "share_clients": p, "share": share} for what in CURVES for p, share in lorenz_curve(x[what])
     ]

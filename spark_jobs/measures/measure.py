@@ -99,7 +99,7 @@ def measure(
         tables["reconnecting_clients"] = read.reconnecting
         tables["files"] = quality.files_table(frames.files)
         facts = _facts(frames, label, kept, window_us)
-        stage.note = f"{kept.counts['sessions']:,} clients, {tables['starvation'][0]['sessions']:,} starved"
+        stage.note = f"{kept.counts['clients']:,} clients, {tables['starvation'][0]['clients']:,} starved"
     all_tables = _as_arrow(tables, label) | {STARVED: kept.all_starved(label)}
     if client_id is not None:
         hours_of_client = client.client_hours(frames.sessions.parts(), client_id)
@@ -192,7 +192,7 @@ class _Kept:
         kinds = {name: ints(self.clients, name) > 0 for name in blocking.REPORTS}
         kinds |= {"window_full": top.window_full(self.clients), "inverted": ints(self.clients, "inverted_qos0") > 0}
         return {
-            "sessions": int(there(self.clients).sum()),
+            "clients": int(there(self.clients).sum()),
             "brokers": sorted(set(self.clients["broker"].to_pylist())),
             **{kind: int(which.sum()) for kind, which in kinds.items()},
             **quality.session_findings(self.clients),
@@ -316,7 +316,7 @@ def _facts(frames: StoreFrames, label: str, kept: _Kept, window_us: int) -> Fact
     return Facts(
         label=label,
         rows=whole["rows"],
-        clients=kept.counts["sessions"],
+        clients=kept.counts["clients"],
         brokers=tuple(kept.counts["brokers"]),
         hours=len(kept.sums.hours),
         first_us=whole["first_us"],

@@ -117,7 +117,7 @@ def starvation(runs: pa.Table, starved_after: int, covered_us: int) -> list[Row]
                 "least_intervals": least,
                 "most_intervals": most,
                 "runs": inside.num_rows,
-                "sessions": len(Groups(inside, CLIENT)),
+                "clients": len(Groups(inside, CLIENT)),
                 "longest_intervals": int(ints(inside, "intervals").max(initial=0)),
                 "seconds": seconds(int((ends - starts).sum())),
                 "offered": int(ints(inside, "offered").sum()),

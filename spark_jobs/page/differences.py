@@ -92,7 +92,7 @@ def _importance(row: Row) -> tuple[bool, float]:
 
 
 def moved(row: Row) -> str:
-    """A changed measure as text: starved sessions fell from 14 to 0."""
+    """A changed measure as text: starved clients fell from 14 to 0."""
     verb = "rose" if (row["difference"] or 0) > 0 else "fell"
     subject = _SUBJECTS.get(row["measure"], formats.inside(row["name"]))
     return f"{subject} {verb} from {_shown(row, 'baseline')} to {_shown(row, 'value')}"

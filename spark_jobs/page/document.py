@@ -83,7 +83,7 @@ def _tiles(result: Result) -> list[tuple[str, str, bool]]:
         return []
     fair = result.maybe("fairness", scope="all", qos="all") or {}
     starved = result.maybe("starvation", length="all") or {}
-    number = starved.get("sessions", 0)
+    number = starved.get("clients", 0)
     return [
         (formats.count(number), "clients starved", bool(number) and not is_few(result)),
         (formats.index(fair.get("jain_delivery_ratio")), "Jain’s fairness index", False),

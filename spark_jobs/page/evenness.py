@@ -1,4 +1,4 @@
-"""The section on evenness: Lorenz curves, and indices over sessions, brokers, listeners and client id prefixes."""
+"""The section on evenness: Lorenz curves, and indices over clients, brokers, listeners and client id prefixes."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +16,7 @@ from spark_jobs.page.words import WORDS
 _WHAT: Final = {"goodput": "goodput", "delivery_ratio": "delivery ratio"}
 _ALL_OF: Final = {"goodput": "all goodput", "delivery_ratio": "the sum of delivery ratios"}
 _SCOPES: Final = {
-    "all": "All sessions, by QoS",
+    "all": "All clients, by QoS",
     "broker": "By broker",
     "listener": "By listener",
     "client_prefix": "By client id prefix (the client id’s first part)",
@@ -24,11 +24,11 @@ _SCOPES: Final = {
 _QOS_ORDER: Final = ("all", "0", "1", "2")
 _READ: Final = WORDS["read"]["evenness"]
 _INDICES: Final = (
-    Column("sessions"),
-    Column("Jain, delivery ratio", title="1: the delivery ratio of all sessions is the same"),
+    Column("clients"),
+    Column("Jain, delivery ratio", title="1: the delivery ratio of all clients is the same"),
     Column("lowest delivery ratio"),
-    Column("poorly served", title=f"sessions sent less than {WELL_SERVED:.0%} of what was offered, though connected"),
-    Column("Jain, goodput", title="also low if the demand of sessions differs"),
+    Column("poorly served", title=f"clients sent less than {WELL_SERVED:.0%} of what was due"),
+    Column("Jain, goodput", title="also low if the demand of clients differs"),
     Column("min/mean goodput", title="lowest goodput / mean: 1 = all equal"),
     Column("Gini, goodput", title="0 = all equal"),
 )
@@ -37,7 +37,7 @@ _INDICES: Final = (
 def evenness_section(results: Sequence[Result]) -> Html:
     """Lorenz curves and tables of the indices."""
     plots = [plot for what in _WHAT if (plot := _plot(results, what))]
-    drawn: list[str] = [nothing("Nothing was sent to any session.")]
+    drawn: list[str] = [nothing("Nothing was sent to any client.")]
     if plots:
         drawn = [figure("How is it distributed?", _READ, side_by_side(*plots), data=["lorenz"], key=_key(results))]
     return section("Evenness", *drawn, _scopes(results), _hours(results), id_="evenness")
@@ -66,7 +66,7 @@ def _plot(results: Sequence[Result], what: str) -> Html | None:
 
 def _points(result: Result, what: str) -> list[tuple[float, float]]:
     rows = [row for row in result.rows_of("lorenz") if row["what"] == what and row["share"] is not None]
-    return sorted((row["share_sessions"], row["share"]) for row in rows)
+    return sorted((row["share_clients"], row["share"]) for row in rows)
 
 
 def _key(results: Sequence[Result]) -> Html:
@@ -82,11 +82,11 @@ def _scopes(results: Sequence[Result]) -> Html:
     for result in results:
         run = [Cell(formats.name(result.label))] if len(results) > 1 else []
         for row in result.rows_of("fairness"):
-            if row["sessions"] and (row["scope"] == "all" or row["qos"] == "all"):
+            if row["clients"] and (row["scope"] == "all" or row["qos"] == "all"):
                 line = [
                     Cell(_scope(row["scope"], row["name"], row["qos"])),
                     *run,
-                    grids.number(row["sessions"]),
+                    grids.number(row["clients"]),
                     grids.index(row["jain_delivery_ratio"]),
                     grids.share(row["lowest_delivery_ratio"]),
                     grids.number(row["poorly_served"]),
@@ -119,7 +119,7 @@ def _hours(results: Sequence[Result]) -> Html:
     columns = [
         Column("hour", text=True),
         *([Column("run", text=True)] if len(results) > 1 else []),
-        Column("sessions"),
+        Column("clients"),
         Column("Jain, delivery ratio"),
         Column("Gini, goodput"),
         Column("starved"),
@@ -136,7 +136,7 @@ def _hours(results: Sequence[Result]) -> Html:
                 [
                     grids.moment(row["hour_us"]),
                     *run,
-                    grids.number(row["sessions"]),
+                    grids.number(row["clients"]),
                     grids.index(row["jain_delivery_ratio"]),
                     grids.index(row["gini_goodput"]),
                     grids.number(row["starved_sessions"]),

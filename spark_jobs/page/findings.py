@@ -13,16 +13,16 @@ from spark_jobs.page.finding import Finding, Grade
 from spark_jobs.page.remedies import remedy
 from spark_jobs.page.trouble import Trouble, because, known_reasons, poorly_served, starvation, typical_reason
 
-ALIKE: Final = 0.99  # from this Jain's index of the delivery ratio on, sessions count as treated equally
-NEARLY_ALL: Final = 0.8  # a property of this share of the sessions is typical
+ALIKE: Final = 0.99  # from this Jain's index of the delivery ratio on, clients count as treated equally
+NEARLY_ALL: Final = 0.8  # a property of this share of the clients is typical
 LESS: Final = f"{WELL_SERVED * 100:.0f}{formats.NARROW_SPACE}%"
-FEW: Final = 1 / 2000  # a smaller share of the sessions, or of QoS 1 and 2, does not make a day unfair
+FEW: Final = 1 / 2000  # a smaller share of the clients, or of QoS 1 and 2, does not make a day unfair
 _HARMLESS: Final = frozenset({"appears_once", "awkward_id", "dropped_hours"})  # findings that do not affect the figures
 _PARTS: Final = {"damaged_hours": "hours"} | dict.fromkeys(
     ("truncated", "empty", "foreign", "misplaced", "unreadable", "impossible"), "files"
 )
 """Faults of the input by what helps against them: an hour that is built again, a file that is replaced."""
-_NAMED: Final = 2  # sessions that a sentence names
+_NAMED: Final = 2  # clients that a sentence names
 _NAME_LENGTH: Final = 32
 _A_FEW: Final = 5  # one of so many clients, or fewer, are few
 _MOST: Final = 0.5  # a publisher with this share of all messages
@@ -92,10 +92,10 @@ def _first(result: Result, rows: Sequence[Row]) -> tuple[str, str]:
 
 def is_few(result: Result) -> bool:
     """Whether so few clients were starved, and treated worse than others, that nearly all were served well."""
-    starved = result.maybe("starvation", length="all") or {"sessions": 0}
+    starved = result.maybe("starvation", length="all") or {"clients": 0}
     poor = poorly_served(result)
     least = FEW * result.facts.clients
-    return bool(starved["sessions"] < least and (poor is None or poor.number < least))
+    return bool(starved["clients"] < least and (poor is None or poor.number < least))
 
 
 def _named(row: Row) -> str:
@@ -114,7 +114,7 @@ def _typical(result: Result, rows: Sequence[Row]) -> str:
     fair = [row for row in result.rows_of("fairness") if row["qos"] == "all"]
     for column, noun in (("broker", "broker"), ("listener", "listener"), ("client_prefix", "client id prefix")):
         values = Counter(row[column] for row in rows if row[column])
-        of_all = {row["name"]: row["sessions"] for row in fair if row["scope"] == column}
+        of_all = {row["name"]: row["clients"] for row in fair if row["scope"] == column}
         if values:
             value, number = max(values.items(), key=lambda item: (item[1], item[0]))
             usual = bool(of_all) and of_all.get(value, 0) >= NEARLY_ALL * sum(of_all.values())
@@ -143,7 +143,7 @@ def _reasons_of(rows: Sequence[Row]) -> str:
 
 
 def _different(known: Counter[str], number: int) -> str:
-    """The reasons of sessions of which no reason is that of most."""
+    """The reasons of clients of which no reason is that of most."""
     parts = []
     for why, count in sorted(known.items(), key=lambda item: (-item[1], item[0])):
         one, several, _ = because(why)
@@ -179,9 +179,9 @@ def _inverted(result: Result) -> list[Finding]:
         return [Finding(Grade.GOOD, "Order", text)]
     text = (
         f"{formats.counted(row['inverted_qos0'], 'QoS 0 delivery').replace('deliverys', 'deliveries')} overtook "
-        f"waiting QoS 1 or 2, in {formats.counted(row['sessions'], 'client')}; the gate should prevent that."
+        f"waiting QoS 1 or 2, in {formats.counted(row['clients'], 'client')}; the gate should prevent that."
     )
-    grade = Grade.NOTE if row["sessions"] < FEW * result.facts.clients else Grade.WATCH
+    grade = Grade.NOTE if row["clients"] < FEW * result.facts.clients else Grade.WATCH
     first = _first(result, result.rows_of("inverted_sessions"))
     return [Finding(grade, "Order", text, "", *first, count=row["inverted_qos0"])]
 
@@ -301,7 +301,7 @@ def _fair(result: Result) -> list[Finding]:
     jain = row["jain_delivery_ratio"]
     good = jain >= ALIKE and (row["lowest_delivery_ratio"] or 0) >= WELL_SERVED
     text = (
-        f"Jain’s index of the delivery ratio over {formats.counted(row['sessions'], 'client')} is "
+        f"Jain’s index of the delivery ratio over {formats.counted(row['clients'], 'client')} is "
         f"{formats.index(jain)} (1 = all equal)"
     )
     if row["gini_goodput"] is not None:

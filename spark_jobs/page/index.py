@@ -31,7 +31,7 @@ _COLUMNS: Final = (
     Column("QoS 1 ack p99"),
     Column("QoS 2 ack p99"),
     Column("QoS 0 wait p99"),
-    Column("sessions"),
+    Column("clients"),
     Column("brokers"),
 )
 
@@ -40,7 +40,7 @@ def render_index(entries: Sequence[Entry]) -> str:
     """The index page of reports in the order of time, at least one."""
     first, last = entries[0], entries[-1]
     bad = sum(_class(entry.grade) == "bad" for entry in entries)
-    told = f"{bad} of {formats.counted(len(entries), 'report')} found sessions that were treated unfairly."
+    told = f"{bad} of {formats.counted(len(entries), 'report')} found clients that were treated unfairly."
     drawn = [
         small_figure(name, Html(_trend(entries, key, name, unit)))
         for key, (name, unit) in TRENDS.items()
@@ -51,7 +51,7 @@ def render_index(entries: Sequence[Entry]) -> str:
         title="Fairness reports",
         kind=f"Sluice fairness reports · {formats.moment(first.start)} to {formats.moment(last.end)} "
         f"{formats.zone_name()}",
-        headline=told if bad else "No report found sessions that were treated unfairly.",
+        headline=told if bad else "No report found clients that were treated unfairly.",
         trends=figure("Each figure, report by report", WORDS["read"]["trends"], side_by_side(*drawn)) if drawn else "",
         reports=grid("reports", "Reports, the latest first", _COLUMNS, [_line(each) for each in reversed(entries)], []),
         zone=formats.zone_name(),
@@ -81,7 +81,7 @@ def _line(entry: Entry) -> list[Cell]:
         grids.time(values["ack_qos1_p99"]),
         grids.time(values["ack_qos2_p99"]),
         grids.time(values["wait_qos0_p99"]),
-        grids.number(entry.sessions),
+        grids.number(entry.clients),
         grids.number(len(entry.brokers)),
     ]
 

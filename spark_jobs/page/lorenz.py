@@ -1,4 +1,4 @@
-"""The plot of Lorenz curves: the share of the total that the sessions with the lowest values have."""
+"""The plot of Lorenz curves: the share of the total that the clients with the lowest values have."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _TICKS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve: its name, its class, and its points (share of the sessions, share of the total)."""
+    """One curve: its name, its class, and its points (share of the clients, share of the total)."""
 
     name: str
     class_: str
@@ -42,6 +42,6 @@ def lorenz(curves: Sequence[Curve], of: str, label: str) -> str:
         points = [(across(x), up(y)) for x, y in curve.points]
         filled = path(points, "area", closed=True) if place == len(curves) - 1 else ""
         drawn.append(f'<g class="{curve.class_}">{filled}{path(points, "line")}</g>')
-    below = "share of the sessions, lowest values first"
+    below = "share of the clients, lowest values first"
     drawn.append(text(below, LEFT + SIDE / 2, TOP + SIDE + 36, anchor="middle"))
     return svg("".join(drawn), LEFT + SIDE + RIGHT, TOP + SIDE + FOOT, label, "plot square")

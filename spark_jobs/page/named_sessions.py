@@ -1,4 +1,4 @@
-"""The sections that name sessions: poorly served, starved, overtaken by QoS 0, stalled."""
+"""The sections that name clients: poorly served, starved, overtaken by QoS 0, stalled."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -135,7 +135,7 @@ def _worst_line(row: Row) -> list[Cell]:
 
 
 def starvation_section(results: Sequence[Result]) -> Html:
-    """The numbers of starved sessions by duration, and the longest ones."""
+    """The numbers of starved clients by duration, and the longest ones."""
     several = len(results) > 1
     rows: list[Bar] = []
     for place, result in enumerate(results):
@@ -144,16 +144,16 @@ def starvation_section(results: Sequence[Result]) -> Html:
             if counts and row["runs"]:
                 of = f"{formats.name(result.label, 12)}, " if several else ""
                 class_ = f"r{place}" if several else "drop"
-                number = f"{row['sessions']:,}"
+                number = f"{row['clients']:,}"
                 length = str(row["length"]).replace("-", "–").replace("+", " or more")
-                rows.append(Bar(f"{of}{length}", class_, row["sessions"], number))
+                rows.append(Bar(f"{of}{length}", class_, row["clients"], number))
     drawn = Html("")
     if rows:
         room = 20 + 6.9 * max(len(row.name) for row in rows)
-        label = "Sessions by the length of their longest starvation, in intervals"
+        label = "Clients by the length of their longest starvation, in intervals"
         how = _READ_STARVED.format(after=results[-1].facts.starved_after)
         plot = both(lambda width: bars(rows, width, label, room=room))
-        drawn = figure("Sessions by intervals in a row without a delivery", how, plot, data=["starvation"])
+        drawn = figure("Clients by intervals in a row without a delivery", how, plot, data=["starvation"])
     return section(
         "Starvation",
         lead(" ".join(_starved_sentence(result, several) for result in results)),
@@ -166,24 +166,24 @@ def starvation_section(results: Sequence[Result]) -> Html:
 def _starved_sentence(result: Result, several: bool) -> str:
     of = f"{formats.name(result.label)}: " if several else ""
     total = result.maybe("starvation", length="all")
-    if total is None or not total["sessions"]:
+    if total is None or not total["clients"]:
         return f"{of}No client was starved.{_shorter(result)}"
     longest = formats.counted(total["longest_intervals"], "interval")
-    was = "was" if total["sessions"] == 1 else "were"
-    number = formats.counted(total["sessions"], "client")
+    was = "was" if total["clients"] == 1 else "were"
+    number = formats.counted(total["clients"], "client")
     return f"{of}{number} {was} starved, at most for {longest} in a row.{_shorter(result)}"
 
 
 def _shorter(result: Result) -> str:
-    """The numbers of sessions with runs that are too short to count as starved."""
+    """The numbers of clients with runs that are too short to count as starved."""
     rows = [
         row
         for row in result.rows_of("starvation")
-        if row["length"] != "all" and row["least_intervals"] < result.facts.starved_after and row["sessions"]
+        if row["length"] != "all" and row["least_intervals"] < result.facts.starved_after and row["clients"]
     ]
     if not rows:
         return ""
-    told = formats.listed([f"{row['sessions']:,} for {row['length'].replace('-', '–')}" for row in rows])
+    told = formats.listed([f"{row['clients']:,} for {row['length'].replace('-', '–')}" for row in rows])
     return f" For fewer than {result.facts.starved_after} intervals, which can be chance: {told}."
 
 
@@ -226,7 +226,7 @@ def _starved_grid(result: Result, place: int, several: bool) -> Html:
         return Html("")
     title = f"{formats.name(result.label)}: starved longest" if several else "Starved longest"
     made = named_grid(f"starved-{place}", title, result, "starved_worst", _STARVED, _starved_line)
-    all_of_them = note(join(["All starved sessions: ", csv_link("starved_sessions"), "."]))
+    all_of_them = note(join(["All starved clients: ", csv_link("starved_sessions"), "."]))
     return join([folded(title, made) if several and not place else made, all_of_them])
 
 
@@ -266,7 +266,7 @@ def _inversion_sentence(result: Result) -> str:
     noun = "delivery" if row["inverted_qos0"] == 1 else "deliveries"
     return (
         f"{row['inverted_qos0']:,} QoS 0 {noun} overtook waiting QoS 1 and 2, in "
-        f"{formats.counted(row['sessions'], 'session')}: {formats.percent(row['share_of_sent_qos0'])} of QoS 0 sent."
+        f"{formats.counted(row['clients'], 'client')}: {formats.percent(row['share_of_sent_qos0'])} of QoS 0 sent."
     )
 
 
@@ -275,7 +275,7 @@ def _stalled_sentence(result: Result) -> str:
     for row in result.rows_of("stalled"):
         if row["reports"]:
             of = f"{formats.counted(row['reports'], 'report')} of a {formats.reason(row['kind'])}"
-            found.append(f"{of} in {formats.counted(row['sessions'], 'session')}")
+            found.append(f"{of} in {formats.counted(row['clients'], 'client')}")
     return f"{formats.listed(found)}." if found else "No window stalled and no consumer was reported as slow."
 
 

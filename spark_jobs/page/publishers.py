@@ -1,4 +1,4 @@
-"""The section on publishers: the noisiest ones, how they were limited, and for which sessions they were paced."""
+"""The section on publishers: the noisiest ones, how they were limited, and for which clients they were paced."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -33,7 +33,7 @@ _PUBLISHERS: Final = (
 
 
 def publishers_section(results: Sequence[Result]) -> Html:
-    """The noisiest publishers, how they were limited, and the sessions for which they were paced."""
+    """The noisiest publishers, how they were limited, and the clients for which they were paced."""
     parts: list[Html] = []
     for place, result in enumerate(results):
         rows = result.rows_of("publishers")
@@ -100,7 +100,7 @@ def _paced_grid(result: Result, place: int, *, several: bool) -> Html:
     rows = result.rows_of("paced_for_sessions")
     if not rows:
         return Html("")
-    title = "Sessions for which publishers were paced"
+    title = "Clients for which publishers were paced"
     title = f"{formats.name(result.label)}: {formats.inside(title)}" if several else title
     made = named_grid(f"paced-for-{place}", title, result, "paced_for_sessions", _PACED, _paced_line)
     return folded(title, made) if len(rows) > FOLDED or several else made

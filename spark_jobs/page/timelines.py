@@ -44,14 +44,14 @@ def fairness_section(results: Sequence[Result]) -> Html:
         class_ = f"r{place}" if len(results) > 1 else "r1"
         panels.append(Index(f"{of}Jain’s index, delivery ratio", class_, floors[0], jain[place], shaded))
         if len(results) == 1:
-            title = "Delivery ratio of the worst served session"
+            title = "Delivery ratio of the worst served client"
             panels.append(Index(title, "drop", floors[1], low[place], shaded, as_share=True))
     drawn = both(lambda width: time_plots.indices(panels, axis, width, "Fairness over time, window by window"))
     how = _READ_FAIRNESS + (_READ_LOWEST if len(results) == 1 else " Both runs start at the left.")
     return section(
         "Fairness over time",
         figure(
-            "Were all sessions served equally?",
+            "Were all clients served equally?",
             how,
             drawn,
             zoomable(panels, axis),

@@ -75,12 +75,12 @@ def starvation(result: Result) -> Trouble | None:
     """The starved clients; None without any."""
     total = result.maybe("starvation", length="all")
     rows = result.rows_of("starved_worst")
-    if total is None or not total["sessions"]:
+    if total is None or not total["clients"]:
         return None
     when = Episodes(
         *(total[name] for name in ("first_us", "last_us", "episodes", "episode_seconds", "episodes_share"))
     )
-    return Trouble(rows, total["sessions"], when, when.told(result.facts.last_us), typical_reason(rows))
+    return Trouble(rows, total["clients"], when, when.told(result.facts.last_us), typical_reason(rows))
 
 
 def poorly_served(result: Result) -> Trouble | None:

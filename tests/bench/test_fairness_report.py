@@ -64,7 +64,7 @@ def test_measures(found: tuple[Planted, dict[str, list[dict[str, Any]]]]) -> Non
     """Lorenz curves go from 0 to 1 and are never above the diagonal; shares and indices are between 0 and 1."""
     _, rows = found
     for what in ("goodput", "delivery_ratio", "offered"):
-        curve = [(row["share_sessions"], row["share"]) for row in rows["lorenz"] if row["what"] == what]
+        curve = [(row["share_clients"], row["share"]) for row in rows["lorenz"] if row["what"] == what]
         assert len(curve) == 101
         assert (curve[0], curve[-1]) == ((0, 0), (1, pytest.approx(1)))
         assert all(share <= sessions + 1e-9 for sessions, share in curve)

@@ -151,7 +151,7 @@ def test_inversions(found: Found) -> None:
     inverted = planted.of_kind("inverted")
     assert row["inverted_qos0"] == sum(each.inverted_qos0 for each in inverted)
     assert row["blocked_rows"] == sum(each.blocked_rows for each in planted.found)
-    assert row["sessions"] == len(inverted)
+    assert row["clients"] == len(inverted)
     named = {row["client_id"]: row["inverted_qos0"] for row in table(found, "inverted_sessions")}
     assert named == {each.client_id: each.inverted_qos0 for each in inverted}
 
@@ -159,7 +159,7 @@ def test_inversions(found: Found) -> None:
 def test_stalled(found: Found) -> None:
     """Reports of stalled windows and of slow consumers are counted, and their sessions listed."""
     planted, _ = found
-    reports = {row["kind"]: (row["reports"], row["sessions"]) for row in table(found, "stalled")}
+    reports = {row["kind"]: (row["reports"], row["clients"]) for row in table(found, "stalled")}
     for kind in ("stalled_window", "slow_consumer"):
         concerned = [each.sums[kind] for each in planted.found if kind in each.sums]
         assert reports[kind] == (sum(concerned), len(concerned))

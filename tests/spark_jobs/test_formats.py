@@ -162,7 +162,7 @@ def test_lists_end_with_and() -> None:
         (0.5, "index", "0.500"),
         (12.5, "per_second", "12.5/s"),
         (90.0, "seconds", "90 s"),
-        (14.0, "sessions", "14"),
+        (14.0, "clients", "14"),
         (1234.0, "deliveries", "1,234"),
         (None, "us", "–"),
     ],
@@ -174,7 +174,7 @@ def test_measures_are_written_in_their_unit(value: float | None, unit: str, text
 
 def test_names_of_measures_stand_in_sentences() -> None:
     """Names keep their capital; other words begin in lower case."""
-    assert formats.inside("Starved sessions") == "starved sessions"
+    assert formats.inside("Starved clients") == "starved clients"
     assert formats.inside("QoS 1 acknowledged") == "QoS 1 acknowledged"
 
 

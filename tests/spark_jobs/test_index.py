@@ -53,7 +53,7 @@ def test_each_report_has_a_row_and_the_figures_a_trend(reports: Path, capsys: py
     assert capsys.readouterr().out == f"{reports}/index.html: 3 reports\n"
     links = [f'href="./2026-11-0{day}/report.html">2026-11-0{day}<' for day in (3, 2, 1)]
     assert sorted(links, key=page.index) == links
-    assert "1 of 3 reports found sessions that were treated unfairly." in page
+    assert "1 of 3 reports found clients that were treated unfairly." in page
     assert "QoS 1 acknowledged, 99th percentile, by report: 2 ms to 8 ms" in page.replace("\u202f", " ")
     assert page.count("<circle") == 3 * page.count(", by report: ")
 

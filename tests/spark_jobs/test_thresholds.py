@@ -123,7 +123,7 @@ def test_a_limit_is_missed_if_nothing_came_of_what_was_offered(measure: str) -> 
 def test_a_limit_is_kept_if_nothing_was_offered() -> None:
     """Without deliveries no value is missing."""
     result = outage(sample_result())
-    for name, values in (("totals", {"offered": 0}), ("fairness", {"sessions": 0, "goodput_sessions": 0})):
+    for name, values in (("totals", {"offered": 0}), ("fairness", {"clients": 0, "goodput_clients": 0})):
         rows = [{key: row[key] for key in row if key != "run"} | values for row in result.rows_of(name)]
         result = replaced(result, name, rows)
     checked = check(result, dict.fromkeys(UNDEFINED, 0.5))

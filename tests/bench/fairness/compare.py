@@ -28,14 +28,14 @@ TABLES: Final = {
     "totals": Table(("qos",), ("offered", "sent", "dropped", "delivery_ratio"), 1e-8),
     "fairness": Table(
         ("scope", "name", "qos"),
-        ("sessions", "jain_delivery_ratio", "jain_goodput", "maxmin_goodput", "lowest_delivery_ratio"),
+        ("clients", "jain_delivery_ratio", "jain_goodput", "maxmin_goodput", "lowest_delivery_ratio"),
         1e-5,
     ),
-    "lorenz": Table(("what", "share_sessions"), ("share",), 1e-3),
+    "lorenz": Table(("what", "share_clients"), ("share",), 1e-3),
     "percentiles": Table(("metric", "qos", "scope"), ("samples", "p50_low", "p95_low", "p99_low")),
-    "hours": Table(("hour_us",), ("sessions", "jain_delivery_ratio", "jain_goodput"), 1e-5),
+    "hours": Table(("hour_us",), ("clients", "jain_delivery_ratio", "jain_goodput"), 1e-5),
     "starved_sessions": Table(("broker", "client_id"), ("runs", "longest_intervals", "longest_us")),
-    "inversion": Table((), ("inverted_qos0", "blocked_rows", "sessions")),
+    "inversion": Table((), ("inverted_qos0", "blocked_rows", "clients")),
 }
 """What is compared. Spark's job cuts goodput to whole millionths of a delivery per second, so that sums do not depend
 on their order, and counts Lorenz curves in narrow buckets: hence the tolerances."""

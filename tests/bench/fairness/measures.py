@@ -79,7 +79,7 @@ def fairness(least_us: int) -> str:
                     row_number() OVER (PARTITION BY name, qos ORDER BY goodput NULLS LAST) AS goodput_place
                 FROM x
             )
-            SELECT '{scope}' AS scope, name, qos, count(*) AS sessions, count(goodput) AS goodput_sessions,
+            SELECT '{scope}' AS scope, name, qos, count(*) AS clients, count(goodput) AS goodput_clients,
                 {_jain("ratio")} AS jain_delivery_ratio, {_jain("goodput")} AS jain_goodput,
                 min(goodput) / nullif(avg(goodput), 0) AS maxmin_goodput, min(ratio) AS lowest_delivery_ratio,
                 {_gini("goodput")} AS gini_goodput, {_gini("ratio")} AS gini_delivery_ratio
@@ -119,13 +119,13 @@ def lorenz(least_us: int) -> str:
                 FROM ({query})
             ), whole AS (SELECT count(*) AS n, sum(x) AS total FROM placed),
             points AS (SELECT k, k * n / {POINTS} AS cut, total FROM range({POINTS + 1}) AS r(k), whole)
-            SELECT '{what}' AS what, k / {POINTS} AS share_sessions,
+            SELECT '{what}' AS what, k / {POINTS} AS share_clients,
                 (coalesce(max(upto) FILTER (place <= cut), 0)
                  + coalesce(max(x) FILTER (place = floor(cut) + 1), 0) * (any_value(cut) - floor(any_value(cut))))
                 / any_value(total) AS share
             FROM points, placed WHERE place <= cut + 1 GROUP BY k
         """)
-    return " UNION ALL ".join(f"({part})" for part in parts) + " ORDER BY what, share_sessions"
+    return " UNION ALL ".join(f"({part})" for part in parts) + " ORDER BY what, share_clients"
 
 
 def histograms() -> str:
@@ -168,7 +168,7 @@ def hours(least_us: int) -> str:
                 CASE WHEN due > 0 AND connected_us >= {least_us} THEN sent * 1e6 / connected_us END AS goodput
             FROM x
         )
-        SELECT hour_us, count(ratio) AS sessions, {_jain("ratio")} AS jain_delivery_ratio,
+        SELECT hour_us, count(ratio) AS clients, {_jain("ratio")} AS jain_delivery_ratio,
             {_jain("goodput")} AS jain_goodput
         FROM y GROUP BY hour_us ORDER BY hour_us
     """
@@ -195,7 +195,7 @@ def inversion() -> str:
     """QoS 0 that overtook what waited."""
     return (
         "SELECT sum(inverted_qos0)::BIGINT AS inverted_qos0, sum(blocked_rows)::BIGINT AS blocked_rows,"
-        f" count(DISTINCT ({_CLIENT})) FILTER (inverted_qos0 > 0) AS sessions FROM sessions"
+        f" count(DISTINCT ({_CLIENT})) FILTER (inverted_qos0 > 0) AS clients FROM sessions"
     )
 
 

@@ -55,7 +55,7 @@ def run(label: str, hours: int, *, level: float = 0.9, seed: int = 1, minutes: i
         "timeline": points,
         "totals": [{"qos": qos, "offered": 100, **ratios, "pressure_share": 0.01} for qos in ("all", "0")],
         "percentiles": [p99],
-        "starvation": [{"length": "all", "sessions": 0}],
+        "starvation": [{"length": "all", "clients": 0}],
         "fairness": [{"scope": "all", "qos": "all", "jain_delivery_ratio": 0.99}],
         "reasons": [{"what": "gated", "qos": "0", "deliveries": 5}],
     }

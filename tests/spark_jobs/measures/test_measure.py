@@ -83,7 +83,7 @@ def test_hours_tell_since_when(result: Result) -> None:
     assert [row["hour_us"] for row in rows] == [NOON + hour * HOUR for hour in range(HOURS)]
     assert [row["starved_sessions"] for row in rows] == [1, 1, 0]
     assert [row["inverted_qos0"] for row in rows] == [0, 2, 0]
-    assert [row["sessions"] for row in rows] == [2, 2, 2]
+    assert [row["clients"] for row in rows] == [2, 2, 2]
     assert rows[0]["jain_delivery_ratio"] == 0.9
     assert rows[0]["wait_qos0_p99_high"] == 5119
     assert rows[0]["ack_qos2_p99"] is None
@@ -122,7 +122,7 @@ def test_starved_sessions_are_all_listed(result: Result) -> None:
         "window_full",
     )
     assert (row["offered_in_range"], row["sent_in_range"]) == (1800, 900)
-    assert result.one("starvation", length="all")["sessions"] == 1
+    assert result.one("starvation", length="all")["clients"] == 1
     [listed] = result.rows_of(files.STARVED)
     assert listed == {name: row[name] for name in STARVED_SESSIONS.schema.names}
 
@@ -130,12 +130,12 @@ def test_starved_sessions_are_all_listed(result: Result) -> None:
 def test_what_held_deliveries_up(result: Result) -> None:
     """Full windows, stalled ones, inversions and noisy publishers, each with its session."""
     whole = result.one("head_of_line", qos="all")
-    assert (whole["sessions"], whole["sessions_window_full"], whole["samples"]) == (2, 1, 1800)
+    assert (whole["clients"], whole["clients_window_full"], whole["samples"]) == (2, 1, 1800)
     assert [row["client_id"] for row in result.rows_of("head_of_line_sessions")] == ["slow-1"]
     assert result.one("stalled", kind="stalled_window")["reports"] == HOURS
-    assert result.one("stalled", kind="stalled_window")["sessions"] == 1
+    assert result.one("stalled", kind="stalled_window")["clients"] == 1
     assert result.one("inversion")["inverted_qos0"] == 2
-    assert result.one("inversion")["sessions"] == 1
+    assert result.one("inversion")["clients"] == 1
     assert [row["client_id"] for row in result.rows_of("inverted_sessions")] == ["good-1"]
     noisy = result.rows_of("publishers")
     assert [row["received"] for row in noisy] == [270, 30]
@@ -241,7 +241,7 @@ def test_the_summary_is_small_and_has_stable_names(result: Result) -> None:
     assert run["fairness"]["all"]["jain_delivery_ratio"] == 0.9
     assert run["totals"]["all"]["offered"] == 3780
     assert run["starvation"] == {
-        "after_intervals": 3, "runs": 1, "sessions": 1, "longest_intervals": 7, "seconds": 420.0, "offered": 7,
+        "after_intervals": 3, "runs": 1, "clients": 1, "longest_intervals": 7, "seconds": 420.0, "offered": 7,
         "episodes": 1, "episode_seconds": 420.0, "episodes_share": pytest.approx(7 / 180),
         "first_us": NOON + 57 * MINUTE, "last_us": NOON + 64 * MINUTE,
     }  # fmt: skip

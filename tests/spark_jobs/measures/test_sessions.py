@@ -59,14 +59,14 @@ def test_known_answers() -> None:
     """Half as much for one of two gives J = 0.9; idle sessions and a drained backlog do not count."""
     found = fair([q0("a", 100, 100), q0("b", 100, 50), q0("idle", 0, 0), session_hour("c", offered_qos1=5)])
     row = found["all", "", "0"]
-    assert (row["sessions"], row["jain_delivery_ratio"], row["lowest_delivery_ratio"]) == (2, 0.9, 0.5)
+    assert (row["clients"], row["jain_delivery_ratio"], row["lowest_delivery_ratio"]) == (2, 0.9, 0.5)
     assert row["jain_goodput"] == pytest.approx(0.9, abs=1e-6)
     assert row["maxmin_goodput"] == pytest.approx(50 / 75, abs=1e-6)
     assert row["gini_goodput"] == pytest.approx(1 / 6, abs=1e-6)
-    assert found["all", "", "all"]["sessions"] == 3
+    assert found["all", "", "all"]["clients"] == 3
     assert found["all", "", "1"]["jain_delivery_ratio"] is None
     assert found["all", "", "1"]["lowest_delivery_ratio"] == 0
-    assert found["all", "", "2"]["sessions"] == 0
+    assert found["all", "", "2"]["clients"] == 0
     drained = fair([session_hour("a", offered_qos0=10, sent_qos0=30), q0("b", 10, 10)])
     assert drained["all", "", "0"]["jain_delivery_ratio"] == 1
 
@@ -80,7 +80,7 @@ def test_goodput_is_per_connected_time() -> None:
         q0("glimpse", 30, 1, connected_us=MINUTE // 2),
     ]
     row = fair(rows)["all", "", "all"]
-    assert (row["sessions"], row["goodput_sessions"], row["left_out"]) == (3, 2, 1)
+    assert (row["clients"], row["goodput_clients"], row["left_out"]) == (3, 2, 1)
     assert (row["jain_goodput"], row["maxmin_goodput"], row["gini_goodput"]) == (1, 1, 0)
     assert row["mean_goodput"] == row["lowest_goodput"] == pytest.approx(1 / 60, abs=1e-9)
 
@@ -91,12 +91,12 @@ def test_scopes_are_listeners_and_client_prefixes() -> None:
     rows += [q0(f"g{i:02}-x", 10, 10, client_prefix=f"g{i:02}") for i in range(31)]
     found = fair(rows)
     assert found["listener", "tls", "0"]["lowest_delivery_ratio"] == 0.8
-    assert found["listener", "tcp", "0"]["sessions"] == 31
+    assert found["listener", "tcp", "0"]["clients"] == 31
     groups = [name for scope, name, qos in found if scope == "client_prefix" and qos == "0"]
     assert groups[:2] == ["big", "g00"]
     assert groups[-1] == fairness.OTHERS
     assert len(groups) == fairness.MOST_NAMES + 1
-    assert found["client_prefix", fairness.OTHERS, "0"]["sessions"] == 2
+    assert found["client_prefix", fairness.OTHERS, "0"]["clients"] == 2
     assert ("client_prefix", "big", "1") not in found
 
 
@@ -105,7 +105,7 @@ def test_lorenz_curves() -> None:
     each = sessions([q0("a", 10, 0), q0("b", 10, 10)])
     curves: dict[str, dict[float, float]] = {}
     for row in lorenz.lorenz(each, MINUTE):
-        curves.setdefault(row["what"], {})[row["share_sessions"]] = row["share"]
+        curves.setdefault(row["what"], {})[row["share_clients"]] = row["share"]
     assert curves.keys() == set(lorenz.CURVES)
     assert all(len(curve) == 101 for curve in curves.values())
     assert (curves["goodput"][0.5], curves["delivery_ratio"][0.75], curves["offered"][0.5]) == (0, 0.5, 0.5)
@@ -125,6 +125,6 @@ def test_all_poorly_served_clients_are_counted() -> None:
     assert found["broker", "b2", "all"]["poorly_served"] == 2
     assert found["all", "", "1"]["poorly_served"] == 0
     assert [found["all", "", qos]["away"] for qos in ("all", "0", "1")] == [36, 31, 5]
-    assert found["all", "", "all"]["sessions"] == 78
+    assert found["all", "", "all"]["clients"] == 78
     worst = first_of_each(sessions(rows))[WORST]
     assert [row["client_id"][:5] for row in worst] == ["other"] * 2 + ["poor-"] * 18

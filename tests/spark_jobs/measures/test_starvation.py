@@ -58,7 +58,7 @@ def test_only_runs_that_count_make_a_session_starved(pieces: pa.Table) -> None:
 def test_runs_are_counted_by_length(pieces: pa.Table) -> None:
     """First all long runs, then every length, with the numbers of sessions."""
     rows = starvation.starvation(starvation.runs_of(pieces), 3, 2 * HOUR)
-    assert [(row["length"], row["runs"], row["sessions"]) for row in rows] == [
+    assert [(row["length"], row["runs"], row["clients"]) for row in rows] == [
         ("all", 3, 2),
         ("1", 3, 1),
         ("2", 2, 1),

@@ -228,4 +228,4 @@ def test_the_picture_stands_alone() -> None:
     written = [e.text or "" for e in root.iter() if e.tag.endswith("text")]
     assert {"gate off", "gate on", "QoS 0 sent, otherwise"} <= set(written)
     assert "prefers-color-scheme: dark" in picture
-    assert "starved sessions fell" in root.get("aria-label", "")
+    assert "starved clients fell" in root.get("aria-label", "")

@@ -186,7 +186,7 @@ def test_who_was_away_is_nowhere_badly_served(report: Callable[[str], Report]) -
         assert (each["jain_delivery_ratio"] or 1, each["poorly_served"]) == (1, 0), each
     assert told.result.one("hours")["jain_delivery_ratio"] == told.result.one("hours")["delivery_ratio"] == 1
     assert {each["jain_delivery_ratio"] for each in told.result.rows_of("timeline") if each["qos"] == "all"} == {1}
-    assert all(each["share"] == each["share_sessions"] for each in told.result.rows_of("lorenz"))
+    assert all(each["share"] == each["share_clients"] for each in told.result.rows_of("lorenz"))
     assert {each["delivery_ratio"] for each in told.result.rows_of("gate") if each["scope"] == "calm"} == {1, None}
 
 

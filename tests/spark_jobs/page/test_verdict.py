@@ -92,14 +92,14 @@ def test_a_reason_of_few_is_not_that_of_all(result: Result) -> None:
 def test_one_starved_session_is_told_in_the_singular(result: Result) -> None:
     """One session was starved because its path was congested."""
     one = with_first(result, "starved_worst", why="congested")
-    one = with_first(one, "starvation", sessions=1)
+    one = with_first(one, "starvation", clients=1)
     assert "1 of 20,000 clients was starved from 21 Nov 14:10 to 20:00, because its" in plain(headline([one]))
     assert "its send path was congested, a sign of a slow client or network" in told(one)["Starved"]
 
 
 def test_few_sessions_do_not_make_a_day_unfair(result: Result) -> None:
     """One starved session of 20,000 is named, but not graded as unfair, and the headline begins with the others."""
-    one = with_first(result, "starvation", sessions=1)
+    one = with_first(result, "starvation", clients=1)
     fed = with_first(with_rows(without(one, "worst_sessions"), "fairness", poorly_served=0), "starved_worst")
     assert headline([fed]).startswith("Nearly all clients were served well: 1 of 20,000 clients was starved")
     assert max(finding.grade for finding in findings(fed)) == Grade.WATCH
@@ -107,7 +107,7 @@ def test_few_sessions_do_not_make_a_day_unfair(result: Result) -> None:
 
 def test_all_poorly_served_sessions_are_counted(result: Result) -> None:
     """More than the worst that are listed: their share of the sessions decides the grade, not that of the list."""
-    many = with_rows(with_rows(result, "starvation", sessions=0), "fairness", poorly_served=1_234)
+    many = with_rows(with_rows(result, "starvation", clients=0), "fairness", poorly_served=1_234)
     assert plain(headline([many])).startswith("1,234 clients were sent less than 95 %")
     assert next(each.grade for each in findings(many) if each.subject == "Served less") == Grade.UNFAIR
     few = with_rows(many, "fairness", poorly_served=9)
@@ -118,7 +118,7 @@ def test_drops_and_order_are_graded_by_share(result: Result) -> None:
     """A few QoS 1 of millions, and one session of 20,000, are a note; one in a thousand is to be watched."""
     grades = {finding.subject: finding.grade for finding in findings(with_rows(result, "totals", dropped=7))}
     assert grades["Dropped"] == grades["Order"] == Grade.NOTE
-    worse = with_rows(with_rows(result, "totals", dropped=1_000, due=1_000_000), "inversion", sessions=20)
+    worse = with_rows(with_rows(result, "totals", dropped=1_000, due=1_000_000), "inversion", clients=20)
     grades = {finding.subject: finding.grade for finding in findings(worse)}
     assert grades["Dropped"] == grades["Order"] == Grade.WATCH
 
@@ -210,7 +210,7 @@ def test_starvation_until_the_end(result: Result) -> None:
 
 def test_hours_apart_are_no_envelope(result: Result) -> None:
     """Poorly served in the second hour and in three hours in the evening: two episodes, with their share of the day."""
-    fed = with_rows(without(result, "starved_worst"), "starvation", sessions=0)
+    fed = with_rows(without(result, "starved_worst"), "starvation", clients=0)
     first = {key: value for key, value in fed.rows_of("worst_hours")[0].items() if key != "run"}
     hours = [first | {"hour_us": TROUBLE + hour * HOUR, "delivery_ratio": 0.5} for hour in (-13, 4, 5, 6)]
     said = plain(headline([replaced(fed, "worst_hours", hours)]))
@@ -242,7 +242,7 @@ def test_a_finding_names_client_broker_time_and_number(result: Result) -> None:
 
 def test_sessions_that_got_less_without_being_starved(result: Result) -> None:
     """Without starvation the headline names sessions with less than 95 %; their start is known by the hour."""
-    fed = with_rows(without(result, "starved_worst"), "starvation", sessions=0)
+    fed = with_rows(without(result, "starved_worst"), "starvation", clients=0)
     assert plain(headline([fed])) == (
         "31 clients were sent less than 95 % of what was due from 21 Nov 14:00 to 20:00, "
         "mostly because their windows were full."
@@ -251,7 +251,7 @@ def test_sessions_that_got_less_without_being_starved(result: Result) -> None:
 
 def test_no_session_treated_unfairly(result: Result) -> None:
     """Equal, with the lowest share; unequal; nothing sent; nothing offered."""
-    fair = with_rows(without(result, "starved_worst", "worst_sessions"), "starvation", sessions=0)
+    fair = with_rows(without(result, "starved_worst", "worst_sessions"), "starvation", clients=0)
     fair = with_rows(fair, "fairness", poorly_served=0)
     well = with_rows(fair, "fairness", jain_delivery_ratio=0.999, lowest_delivery_ratio=0.97)
     assert plain(headline([well])).startswith("No client was treated unfairly: each was sent at least 97.0 %")
@@ -281,7 +281,7 @@ def test_other_findings(result: Result) -> None:
 def test_what_changed_comes_first(both: list[Result]) -> None:
     """The headline has the largest significant gain and loss; the rest follows."""
     assert plain(headline(both)) == (
-        "With gate on, starved sessions fell from 14 to 0, but the 99th percentile of QoS 0 "
+        "With gate on, starved clients fell from 14 to 0, but the 99th percentile of QoS 0 "
         "waiting rose from 350 µs to 2.4 ms."
     )
     assert [finding.subject for finding in changes(*both)] == ["Better", "Worse", "Unchanged"]
@@ -310,7 +310,7 @@ def test_too_little_data(both: list[Result]) -> None:
 def test_a_change_that_is_neither_good_nor_bad(both: list[Result]) -> None:
     """A neutral difference is reported without a judgement."""
     neutral = with_rows(both[1], "comparison", better=None)
-    assert headline([both[0], neutral]).startswith("With gate on, starved sessions fell")
+    assert headline([both[0], neutral]).startswith("With gate on, starved clients fell")
 
 
 def test_invisible_differences(both: list[Result]) -> None:

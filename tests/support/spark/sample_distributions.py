@@ -90,8 +90,8 @@ def _gate(trouble: float) -> dict[str, Rows]:
             }
         )
     lines[0] |= {  # of the sessions, not of a QoS
-        "sessions": 20_000,
-        "sessions_window_full": int(61 * trouble),
+        "clients": 20_000,
+        "clients_window_full": int(61 * trouble),
         "window_full_share": 0.0061 * trouble,
         "window_bytes_full_share": 0.0002,
         "rate_limited_share": 0.0,

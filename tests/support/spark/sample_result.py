@@ -99,7 +99,7 @@ def _over_time(dice: random.Random, trouble: float) -> dict[str, Rows]:
         hours.append(
             {
                 "hour_us": hour,
-                "sessions": 20_000 - dice.randrange(90),
+                "clients": 20_000 - dice.randrange(90),
                 "offered": 14_400_000,
                 "sent": int(14_400_000 * (1 - 0.05 * bad)),
                 "delivery_ratio": 1 - 0.05 * bad,
@@ -156,8 +156,8 @@ def _over_sessions(dice: random.Random, trouble: float) -> dict[str, Rows]:
                     "scope": scope,
                     "name": name,
                     "qos": qos,
-                    "sessions": 20_000 if scope == "all" else dice.randrange(40, 9000),
-                    "goodput_sessions": 19_990,
+                    "clients": 20_000 if scope == "all" else dice.randrange(40, 9000),
+                    "goodput_clients": 19_990,
                     "left_out": 10,
                     "away": 0,
                     "poorly_served": (31 if trouble == 1 else 5) if scope == "all" else 3,
@@ -174,7 +174,7 @@ def _over_sessions(dice: random.Random, trouble: float) -> dict[str, Rows]:
     lorenz: Rows = []
     for what, power in (("goodput", 2.7 + trouble), ("delivery_ratio", 1 + 0.03 * trouble), ("offered", 2.7)):
         for i in range(101):
-            lorenz.append({"what": what, "share_sessions": i / 100, "share": (i / 100) ** power})
+            lorenz.append({"what": what, "share_clients": i / 100, "share": (i / 100) ** power})
     return {"totals": totals, "fairness": fairness, "lorenz": lorenz, "reasons": _reasons(trouble)}
 
 
@@ -252,7 +252,7 @@ def _comparison() -> Rows:
         ("jain_delivery_ratio", "Jain’s index of the delivery ratio", "index", 0.969, 0.9953, True, 0.0004),
         ("ack_qos1_p99", "QoS 1 acknowledged, 99th percentile", "us", 905_000.0, 141_000.0, True, 0.00001),
         ("ack_qos2_p99", "QoS 2 acknowledged, 99th percentile", "us", 1_800_000.0, 277_000.0, True, 0.00001),
-        ("starved_sessions", "Starved sessions", "sessions", 14.0, 0.0, True, 0.0021),
+        ("starved_sessions", "Starved clients", "clients", 14.0, 0.0, True, 0.0021),
         ("wait_qos0_p99", "QoS 0 sent, 99th percentile", "us", 350.0, 2_400.0, False, 0.018),
         ("delivery_ratio", "Sent of offered", "share", 0.992, 0.9988, True, 0.21),
         ("gini_goodput", "Gini’s coefficient of goodput", "index", 0.461, 0.459, True, 0.74),

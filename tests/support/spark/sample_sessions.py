@@ -138,7 +138,7 @@ def _starvation(sessions: int) -> Rows:
                 "least_intervals": least,
                 "most_intervals": most,
                 "runs": number * 2,
-                "sessions": number,
+                "clients": number,
                 "longest_intervals": 42 if sessions else 0,
                 "seconds": number * 1260.0,
                 "offered": number * 400,
@@ -245,15 +245,15 @@ def _rankings(dice: random.Random, sessions: Rows, trouble: float) -> dict[str, 
         "paced_for_sessions": _paced_for(sessions[: 20 if trouble == 1 else 3]),
         "inverted_sessions": inverted,
         "stalled": [
-            {"kind": "stalled_window", "reports": 44, "sessions": 8},
-            {"kind": "slow_consumer", "reports": 28, "sessions": 7},
+            {"kind": "stalled_window", "reports": 44, "clients": 8},
+            {"kind": "slow_consumer", "reports": 28, "clients": 7},
         ],
         "inversion": [
             {
                 "inverted_qos0": 12 if inverted else 0,
                 "share_of_sent_qos0": 4e-8 if inverted else 0.0,
                 "blocked_rows": 8_000,
-                "sessions": len(inverted),
+                "clients": len(inverted),
             }
         ],
         "queues": [
