@@ -65,7 +65,8 @@ def _of_interval(rows: pa.Table) -> dict[str, int | None]:
         found |= {f"{side}_{name}": _int(pc.sum(rows[name].filter(which))) for name in _SPLIT}
         found[f"{side}_duration_us"] = _int(pc.sum(length.filter(which)))
     rows = _with_due(rows, length)
-    found |= {f"due_qos{qos}": _int(pc.sum(rows[f"due_qos{qos}"])) for qos in range(3)}
+    for name in (f"{what}_qos{qos}" for what in ("due", "away_dropped") for qos in range(3)):
+        found[name] = _int(pc.sum(rows[name]))
     names = [f"{name}_qos{qos}" for name in ("due", "sent") for qos in range(3)]
     rows = _by_client(rows.select(["client_id", *names]), names)
     found |= _fair("all", _by_qos(rows, "due"), _by_qos(rows, "sent"))
@@ -75,7 +76,7 @@ def _of_interval(rows: pa.Table) -> dict[str, int | None]:
 
 
 def _with_due(rows: pa.Table, length: pa.ChunkedArray) -> pa.Table:
-    """Rows with what was offered to each session while it had a client, as due_qosN."""
+    """Rows with due_qosN, and away_dropped_qosN: what was due to each client, and dropped because it was away."""
     zero, two = _column([0])[0], _column([2])[0]
     connected, ended, was_there = rows["connected"], rows["ended"], pc.greater(rows["connected_us"], zero)
     most = pc.less(pc.multiply(rows["connected_us"], two), length)
@@ -88,6 +89,7 @@ def _with_due(rows: pa.Table, length: pa.ChunkedArray) -> pa.Table:
         missed = pc.add(dropped, pc.if_else(kept, pc.max_element_wise(growth, zero), zero))
         due = pc.max_element_wise(pc.subtract(rows[f"offered_qos{qos}"], missed), zero)
         rows = rows.append_column(f"due_qos{qos}", pc.if_else(was_there, due, zero))
+        rows = rows.append_column(f"away_dropped_qos{qos}", dropped)
     return rows
 
 

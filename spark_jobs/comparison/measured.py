@@ -12,7 +12,7 @@ from spark_jobs.comparison.bootstrap import Pooled, p99, share
 from spark_jobs.measures.numbers import DIGITS, MICROSECONDS, ratio
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.measures.sums import ALL_QOS
-from spark_jobs.measures.timeline import count_of, gated_in
+from spark_jobs.measures.timeline import count_of, gated_in, lost_in
 
 Value = float | None
 
@@ -63,8 +63,8 @@ def _count(name: str, qos: str = ALL_QOS) -> Callable[[Row], int]:
     return lambda row: count_of(row, name, qos)
 
 
-def _pooled_rate(name: str) -> Pooled:
-    return share(_count(name), lambda row: row["passed_us"], MICROSECONDS)
+def _pooled_rate(count: Callable[[Row], int]) -> Pooled:
+    return share(count, lambda row: row["passed_us"], MICROSECONDS)
 
 
 def _hourly_rate(column: str) -> Callable[[Row], Value]:
@@ -162,7 +162,7 @@ MEASURED: Final = (
         0,
         _in("totals", "sent_per_second", qos="all"),
         _hourly_rate("sent"),
-        pooled=_pooled_rate("sent"),
+        pooled=_pooled_rate(_count("sent")),
     ),
     Measured(
         "dropped_per_second",
@@ -170,8 +170,8 @@ MEASURED: Final = (
         "per_second",
         -1,
         _in("totals", "dropped_per_second", qos="all"),
-        _hourly_rate("dropped"),
-        pooled=_pooled_rate("dropped"),
+        _hourly_rate("lost"),
+        pooled=_pooled_rate(lambda row: lost_in(row, ALL_QOS)),
     ),
     Measured(
         "pressure_share",

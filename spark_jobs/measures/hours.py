@@ -47,6 +47,7 @@ def hours(
             "starved_sessions": starved.get(hour_us, 0),
             "inverted_qos0": part["inverted_qos0"],
             "dropped": part.count("dropped", ALL_QOS),
+            "lost": part.count("dropped", ALL_QOS) - part.count("away_dropped", ALL_QOS),
             "pressure_share": part.pressure_share,
             "seconds": seconds(part["last_us"] - part.start_us),
             "mailbox_busy_share": ratio(part["mailbox_busy_samples"], part["mailbox_samples"]),

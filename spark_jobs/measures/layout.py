@@ -63,7 +63,7 @@ LAYOUTS: Final = {
         "Deliveries of the whole range, by QoS",
         _columns(
             "qos:text offered,due,sent,dropped,acknowledged,resent,waiting_growth,received:int"
-            " missed,missed_dropped:int"
+            " lost,missed,missed_dropped:int"
             " delivery_ratio,sent_per_second,dropped_per_second,seconds,pressure_share:float"
         ),
     ),
@@ -81,7 +81,7 @@ LAYOUTS: Final = {
         _columns(
             "hour_us,clients,offered,sent:int delivery_ratio,jain_delivery_ratio,jain_goodput,maxmin_goodput,"
             f"gini_goodput:float {_bounded('ack_qos1_p99', 'ack_qos2_p99', 'wait_qos0_p99')}"
-            " starved_sessions,inverted_qos0,dropped:int pressure_share,seconds,mailbox_busy_share:float"
+            " starved_sessions,inverted_qos0,dropped,lost:int pressure_share,seconds,mailbox_busy_share:float"
         ),
     ),
     "fairness": Layout(

@@ -25,7 +25,7 @@ from spark_jobs.store.schema import FAIR_ONE, FAIR_SCOPES, HOUR_US, TIMELINE_HIS
 
 MOST_POINTS: Final = 400  # points that a plot of the page's width can resolve
 _TIMES: Final = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
-_FLOW: Final = tuple(f"{name}_qos{q}" for name in ("offered", "due", "sent", "dropped") for q in QOS)
+_FLOW: Final = tuple(f"{name}_qos{q}" for name in ("offered", "due", "sent", "dropped", "away_dropped") for q in QOS)
 _GATED: Final = tuple(f"gated_{reason}" for reason in GATE_REASONS)
 _ROWS: Final = ("rows", "pressed_rows")
 _MAXIMA: Final = ("last_us", "mailbox_max", "mqueue_max")
@@ -51,6 +51,11 @@ def choose_window(first_us: int, last_us: int, slot_us: int) -> int:
 def count_of(window: Mapping[str, int], prefix: str, qos: str) -> int:
     """A window's counter of one QoS or of all."""
     return sum(window[f"{prefix}_qos{q}"] for q in (QOS if qos == ALL_QOS else (qos,)))
+
+
+def lost_in(window: Mapping[str, int], qos: str) -> int:
+    """What was dropped in a window for clients that were there, at one QoS or all."""
+    return count_of(window, "dropped", qos) - count_of(window, "away_dropped", qos)
 
 
 def gated_in(window: Mapping[str, int]) -> int:
@@ -129,7 +134,7 @@ def _point(window: Row, qos: str, window_us: int) -> Row:
         "sent": sent,
         "dropped": dropped,
         "sent_per_second": per_second(sent, window["covered_us"]),
-        "dropped_per_second": per_second(dropped, window["covered_us"]),
+        "dropped_per_second": per_second(lost_in(window, qos), window["covered_us"]),
         "pressed_sessions": ratio(window["pressed_rows"], window["rows"]),
         "jain_delivery_ratio": Evenness(n, x, xx).jain,
         "lowest_delivery_ratio": ratio(window[f"fair_min_{qos}"], FAIR_ONE) if n else None,

@@ -40,6 +40,7 @@ def totals(hours: Sums, clients: pa.Table) -> list[Row]:
             ints(clients, of_qos(name, qos)) for name in ("offered", "due", "sent", "away_dropped")
         )
         missed = int((offered - due).sum())
+        lost = sums.count("dropped", qos) - int(away.sum())
         resent = sums["resent_publish"] + sums["resent_pubrel"]
         rows.append(
             {
@@ -52,11 +53,12 @@ def totals(hours: Sums, clients: pa.Table) -> list[Row]:
                 "waiting_growth": _growth(sums, qos),
                 "received": sums.of("received", qos),
                 "due": int(due.sum()),
+                "lost": lost,
                 "missed": missed,
                 "missed_dropped": min(missed, int(away.sum())),
                 "delivery_ratio": ratio(int(np.minimum(sent, due).sum()), int(due.sum())),
                 "sent_per_second": per_second(sums.of("sent", qos), hours.covered_us),
-                "dropped_per_second": per_second(sums.of("dropped", qos), hours.covered_us),
+                "dropped_per_second": per_second(lost, hours.covered_us),
                 "seconds": seconds(hours.covered_us),
                 "pressure_share": sums.pressure_share,  # of the sessions, not of a QoS
             }

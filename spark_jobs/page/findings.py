@@ -190,11 +190,9 @@ def _drops(result: Result) -> list[Finding]:
     totals = {row["qos"]: row for row in result.rows_of("totals")}
     if "all" not in totals:
         return []
-    there, missed = (
-        {qos: row["dropped"] - row["missed_dropped"] for qos, row in totals.items()},
-        totals["all"]["missed_dropped"],
-    )
-    more = f" {missed:,} more were dropped for clients that were away." if missed else ""
+    there = {qos: row["lost"] for qos, row in totals.items()}
+    away = totals["all"]["dropped"] - there["all"]
+    more = f" {away:,} more were dropped for clients that were away." if away else ""
     if not there["all"]:
         return [Finding(Grade.GOOD, "Dropped", f"Nothing was dropped for clients that were there.{more}")]
     reasons: Counter[str] = Counter()

@@ -107,7 +107,7 @@ TIMELINE_COLUMNS: Final = (
     *_keys(broker="string", slot="bigint"),
     *_sums("rows", "pressed_rows", "duration_us", *TIMELINE_COUNTERS),
     *_maxima("last_us", *TIMELINE_GAUGES),
-    *_sums(*(f"due_qos{qos}" for qos in QOS)),
+    *_sums(*(f"{name}_qos{qos}" for name in ("due", "away_dropped") for qos in QOS)),
     *_sums(*(f"{side}_{name}" for side in ("calm", "pressed") for name in CALM_OR_PRESSED)),
     *_sums(*(f"fair_{what}_{scope}" for what in ("n", "x", "xx") for scope in FAIR_SCOPES)),
     *(Column(f"fair_min_{scope}", "bigint", How.MIN) for scope in FAIR_SCOPES),

@@ -46,11 +46,12 @@ def _away(qos: int) -> str:
     """Drops because the client was away or had left, what came to wait for it, and what was due, of a row."""
     gone = f"dropped_session_ended_qos{qos}" + (" + dropped_offline_qos0_qos0" if qos == 0 else "")
     growth = f"CASE WHEN connected OR ended THEN 0 ELSE waiting_qos{qos} - waiting_start_qos{qos} END"
+    dropped = f"CASE WHEN connected_us * 2 < lived_us THEN dropped_qos{qos} ELSE {gone} END"
     return f"""
-            CASE WHEN connected_us * 2 < lived_us THEN dropped_qos{qos} ELSE {gone} END AS away_dropped_qos{qos},
+            {dropped} AS away_dropped_qos{qos},
             {growth} AS away_waiting_qos{qos},
             CASE WHEN connected_us > 0 THEN
-                greatest(offered_qos{qos} - away_dropped_qos{qos} - greatest(away_waiting_qos{qos}, 0), 0)
+                greatest(offered_qos{qos} - ({dropped}) - greatest(away_waiting_qos{qos}, 0), 0)
             ELSE 0 END AS due_qos{qos}"""
 
 
@@ -71,8 +72,9 @@ def _reasons_off() -> str:
 
 def rows(root: str) -> str:
     """A view of the raw files below `root`, with values that depend on one row only."""
+    own = ", ".join(f"{name}_qos{qos}" for name in ("due", "away_dropped") for qos in QOS)
     return f"""
-        CREATE OR REPLACE VIEW rows AS SELECT * EXCLUDE (due_qos0, due_qos1, due_qos2),
+        CREATE OR REPLACE VIEW rows AS SELECT * EXCLUDE ({own}),
             epoch_us(session_started) AS session_started_us, epoch_us(interval_start) AS start_us,
             epoch_us(interval_end) AS end_us, {LENGTH} AS length_us, {LIVED} AS lived_us,
             {PRESSED} AS pressed, {STARVES} AS starves, {BLOCKED} AS blocked,

@@ -31,6 +31,7 @@ def run(label: str, hours: int, *, level: float = 0.9, seed: int = 1, minutes: i
             "offered": 1000,
             "sent": 900,
             "dropped": 10,
+            "lost": 10,
             "delivery_ratio": level + rng.uniform(-0.01, 0.01),
             "jain_delivery_ratio": None,
             "ack_qos1_p99": 1000 + rng.uniform(-100, 100),
@@ -67,7 +68,7 @@ def window_of(sent: int, rng: random.Random) -> dict[str, Any]:
     counts = [0] * BUCKETS
     for _ in range(20):
         counts[bucket_of(rng.randrange(900, 1100))] += 1
-    flow = {f"{name}_qos{qos}": 0 for name in ("offered", "due", "sent", "dropped") for qos in QOS}
+    flow = {f"{name}_qos{qos}": 0 for name in ("offered", "due", "sent", "dropped", "away_dropped") for qos in QOS}
     gated = {f"gated_{reason}": 0 for reason in GATE_REASONS}
     known = {"offered_qos0": 10_000, "due_qos0": 10_000, "sent_qos0": sent, "passed_us": MINUTE}
     return flow | gated | known | dict.fromkeys(TIMELINE_HISTOGRAMS, counts)

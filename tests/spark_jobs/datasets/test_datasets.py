@@ -188,6 +188,9 @@ def test_the_timeline_is_the_sums_of_the_rows_of_sessions(compacted: Compact) ->
         assert made["rows"] == len(own)
         assert made["duration_us"] == 7_000_000 * len(own)
         assert made["last_us"] == max(end_us(r) for r in own)
+        assert [made[f"away_dropped_qos{qos}"] for qos in QOS] == [
+            sum(away_dropped(r, qos) for r in own) for qos in QOS
+        ]
         assert [made[f"due_qos{qos}"] for qos in QOS] == [sum(due(r, qos) for r in own) for qos in QOS]
         assert made["pressed_rows"] == sum(pressed(r) for r in own)
         for name in TIMELINE_COUNTERS:

@@ -180,12 +180,16 @@ def test_who_was_away_is_nowhere_badly_served(report: Callable[[str], Report]) -
         "Nothing was dropped for clients that were there. 200 more were dropped for clients that were away."
     )
     assert told.findings["Dropped"].grade == Grade.GOOD
-    limits = {"jain_delivery_ratio": 1, "lowest_delivery_ratio": 1, "delivery_ratio": 1, "jain_goodput": 1}
+    limits: dict[str, float] = dict.fromkeys(
+        ("jain_delivery_ratio", "lowest_delivery_ratio", "delivery_ratio", "jain_goodput"), 1
+    )
+    limits |= dict.fromkeys(("dropped_per_second", "starved_sessions", "starved_share", "gini_goodput"), 0)
     assert [each.measure for each in check(told.result, limits) if each.exceeded] == []
     for each in told.result.rows_of("fairness"):
         assert (each["jain_delivery_ratio"] or 1, each["poorly_served"]) == (1, 0), each
     assert told.result.one("hours")["jain_delivery_ratio"] == told.result.one("hours")["delivery_ratio"] == 1
     assert {each["jain_delivery_ratio"] for each in told.result.rows_of("timeline") if each["qos"] == "all"} == {1}
+    assert {each["dropped_per_second"] for each in told.result.rows_of("timeline")} == {0}
     assert all(each["share"] == each["share_clients"] for each in told.result.rows_of("lorenz"))
     assert {each["delivery_ratio"] for each in told.result.rows_of("gate") if each["scope"] == "calm"} == {1, None}
 

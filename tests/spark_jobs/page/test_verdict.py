@@ -116,9 +116,9 @@ def test_all_poorly_served_sessions_are_counted(result: Result) -> None:
 
 def test_drops_and_order_are_graded_by_share(result: Result) -> None:
     """A few QoS 1 of millions, and one session of 20,000, are a note; one in a thousand is to be watched."""
-    grades = {finding.subject: finding.grade for finding in findings(with_rows(result, "totals", dropped=7))}
+    grades = {finding.subject: finding.grade for finding in findings(with_rows(result, "totals", dropped=7, lost=7))}
     assert grades["Dropped"] == grades["Order"] == Grade.NOTE
-    worse = with_rows(with_rows(result, "totals", dropped=1_000, due=1_000_000), "inversion", clients=20)
+    worse = with_rows(with_rows(result, "totals", dropped=1_000, lost=1_000, due=1_000_000), "inversion", clients=20)
     grades = {finding.subject: finding.grade for finding in findings(worse)}
     assert grades["Dropped"] == grades["Order"] == Grade.WATCH
 
@@ -274,7 +274,7 @@ def test_other_findings(result: Result) -> None:
     assert "do not reconcile in 3 of 28,800,000 rows" in told(off)["Counters"]
     harmless = with_first(result, "quality", kind="appears_once", count=9)
     assert "Input" not in told(harmless)
-    lost = with_rows(result, "totals", dropped=7)
+    lost = with_rows(result, "totals", dropped=7, lost=7)
     assert "14 of them at QoS 1 and 2" in told(lost)["Dropped"]
 
 
