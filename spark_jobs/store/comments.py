@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from spark_jobs.metrics import SCHEMA, Field
+from spark_jobs.metrics import QOS, SCHEMA, Field
 from spark_jobs.store.schema import DATASETS, INTERVALS, SESSIONS, STARVATION, TIMELINE, TIMES, Column, How
 
 TABLES: Final = {
@@ -14,14 +14,14 @@ TABLES: Final = {
     "files": "One row for each raw file and hour that has been taken in.",
     "skipped": "One row for each raw file that could not be used.",
     "brokers": "One row for each broker: up to when its rows have been taken in.",
-    "erased": "One row for each range of dropped hours, and for each forgotten client: a digest of its id, and up to when.",
+    "erased": "One row for each range of dropped hours, and for each forgotten client, known by a digest of its id.",
 }
 
 _HOUR: Final = "Start of the hour that the ends of the intervals are in."
 _OWN: Final[Mapping[str, Mapping[str, str]]] = {
     SESSIONS: {
         "hour_us": _HOUR,
-        "topic_group": "The client id up to its first - _ / . or :; empty without one.",
+        "client_prefix": "The client id up to its first - _ / . or :; empty without one.",
         "rows": "Intervals.",
         "connected_rows": "Intervals at whose end a client was connected.",
         "duration_us": "How long the session existed in the intervals.",
@@ -34,8 +34,13 @@ _OWN: Final[Mapping[str, Mapping[str, str]]] = {
         "blocked_rows": "Intervals at whose start and end deliveries of QoS 1 or 2 waited.",
         "books_off_rows": "Intervals where waiting_start + offered is not sent + dropped + superseded + waiting.",
         "reasons_off_rows": "Intervals where the drops by reason do not add up to the drops.",
+        **{f"away_dropped_qos{qos}": f"QoS {qos} dropped while the client was away, or had left." for qos in QOS},
+        **{f"away_waiting_qos{qos}": f"Growth of what waited at QoS {qos} for a client that was away." for qos in QOS},
     },
-    TIMELINE: {"slot": "Start of the slot that the ends of the intervals are in."},
+    TIMELINE: {
+        "slot": "Start of the slot that the ends of the intervals are in.",
+        "last_us": "End of the last interval.",
+    },
     STARVATION: {
         "hour_us": _HOUR,
         "start_us": "Start of the first interval.",
