@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import cli
+from spark_jobs.store.store import open_store
 from tests.spark_jobs.conftest import slow_and_fast
 from tests.support.spark.compacting import NEXT, Run, minutes
 from tests.support.spark.metrics_files import row, write_file, write_metrics
@@ -62,6 +63,13 @@ def test_rates_do_not_depend_on_the_way(run: Run, tmp_path: Path) -> None:
     assert totals["all"]["sent_per_second"] == pytest.approx((sent + us) / 120, abs=1e-9)
     assert totals["all"]["dropped_per_second"] == pytest.approx(dropped / 120, abs=1e-9)
     assert totals["all"]["pressure_share"] == pytest.approx(4 / (12 + 120), abs=1e-9)
+
+
+def test_a_new_store_keeps_the_slots_of_its_metrics(folder: Path) -> None:
+    """Metrics of a second each are not added up to minutes."""
+    metrics, store = str(folder / "metrics"), str(folder / "new")
+    assert cli.main(["compact", "--quiet", "--metrics", metrics, "--store", store]) == cli.OK
+    assert open_store(store).slot_us == 1_000_000
 
 
 def test_a_client_that_is_not_there_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
