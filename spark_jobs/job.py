@@ -13,9 +13,10 @@ from spark_jobs.progress import Progress
 from spark_jobs.storage import Storage, StorageError, open_storage
 
 if TYPE_CHECKING:
+
     from spark_jobs.measures.frames import StoreFrames
     from spark_jobs.measures.result import Result
-    from spark_jobs.spark import SparkOf
+    from spark_jobs.spark import Starting
     from spark_jobs.store.store import Selection, Store
 
 STARVED_AFTER: Final = 3
@@ -120,8 +121,8 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
     with (
         writable(out),
         in_zone(options.zone),
-        spark.on_demand(options.master, progress, settings) as spark_of,
-        _sources(spark_of, options.sources, out, progress) as frames,
+        spark.beside(options.master, progress, {**spark.SHORT, **(settings or {})}) as starting,
+        _sources(starting, options, out, progress) as frames,
     ):
         results = _measure(frames, options, progress)
         with progress.stage("writing tables and page") as stage:
@@ -143,13 +144,14 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
 
 @contextmanager
 def _sources(
-    spark_of: "SparkOf",
-    sources: Sequence[Source],
+    starting: "Starting",
+    options: Options,
     out: Storage,
     progress: Progress,
 ) -> "Iterator[list[StoreFrames]]":
     """The compacted rows of each source; temporary stores are removed afterwards."""
     from spark_jobs import sources as reading
+    from spark_jobs import spark
     from spark_jobs.compaction.compact import Options as Compaction
     from spark_jobs.compaction.compact import compact
     from spark_jobs.store.store import Selection, open_store
@@ -157,7 +159,7 @@ def _sources(
     own: list[str] = []
     try:
         opened = []
-        for number, source in enumerate(sources):
+        for number, source in enumerate(options.sources):
             if source.is_widened:
                 progress.warn(f"{source.label}: extended to whole hours, {span(source.start_us, source.end_us)}")
             uri = source.store
@@ -166,11 +168,14 @@ def _sources(
                 out.remove(own[-1])
                 uri = out.uri_of(own[-1])
                 asked = Compaction(source.metrics or "", uri, None, source.start_us, source.end_us)
-                compact(asked, spark_of, progress)
+                compact(asked, starting, progress)
             store = open_store(uri, source.version)
             opened.append((store, Selection(source.start_us, source.end_us, source.broker)))
+        starting.begin()
         with _name_damaged_files(opened):
-            yield [reading.frames_of(store, selection) for store, selection in opened]
+            frames = [reading.frames_of(starting, store, selection) for store, selection in opened]
+            spark.suit(starting(), sum(sum(part.hour_rows.values()) for part in frames))
+            yield frames
     finally:
         for name in own:
             out.remove(name)
@@ -180,12 +185,14 @@ def _sources(
 def _name_damaged_files(opened: "Iterable[tuple[Store, Selection]]") -> Iterator[None]:
     """If the block fails, check whether a file of a store is damaged, and raise an error that names it."""
     import pyarrow as pa
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     from spark_jobs.compaction.check import require_sound
 
     try:
         yield
-    except (pa.ArrowException, OSError, StorageError):
+    except (pa.ArrowException, OSError, StorageError, PySparkException, Py4JError):
         for store, selection in opened:
             require_sound(store, selection)
         raise
@@ -199,7 +206,7 @@ def _measure(frames: "Sequence[StoreFrames]", options: Options, progress: Progre
     from spark_jobs.measures.measure import measure
 
     labels = [source.label for source in options.sources]
-    if len(frames) > 1 and not any(part.num_rows for part in frames[0].sessions.parts(["hour_us"])):
+    if len(frames) > 1 and frames[0].sessions.isEmpty():
         told = f"The baseline {labels[0]} has no rows in its range; the report has no comparison."
         progress.warn(told)
         alone = replace(frames[1], findings=(*frames[1].findings, Finding("baseline", 1, labels[0], told)))
@@ -245,8 +252,10 @@ def _common_window(frames: "Sequence[StoreFrames]", asked: int | None) -> int | 
 
 def _extent(frames: "StoreFrames") -> tuple[int, int]:
     """The start of the timeline's first slot, and the end of its last."""
-    slots = [slot for part in frames.timeline.parts(["slot"]) for slot in part["slot"].to_pylist()]
-    return min(slots, default=0), max(slots, default=0) + frames.slot_us
+    from pyspark.sql import functions as F
+
+    [(first, last)] = frames.timeline.agg(F.min("slot"), F.max("slot")).collect()
+    return first or 0, (last or 0) + frames.slot_us
 
 
 def _us(time: datetime) -> int:

@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from spark_jobs.comparison.selection import EXAMPLES, Baseline, parse_baseline, time_of
 from spark_jobs.errors import ReportError
-from spark_jobs.spark import MASTER
 from spark_jobs.webhook import require_url
 from spark_jobs.windows import AUTO, parse_window
 
@@ -89,7 +88,7 @@ def add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     report.add_argument(
         "--webhook", metavar="URL", help="POST the findings to it as JSON when the report is complete"
     )
-    report.add_argument("--master", metavar="URL", help=MASTER)
+    report.add_argument("--master", metavar="URL", help="Spark master; default: local[*], under spark-submit its own")
     report.add_argument("--quiet", action="store_true", help="no progress lines")
 
 

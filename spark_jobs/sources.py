@@ -1,17 +1,23 @@
 """The input of the measures from a store: the rows of a selection, and its ledgers' findings about raw files."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
 
 from spark_jobs.compaction.clocks import CLOCK, off_clocks
 from spark_jobs.compaction.survey import hour_of
 from spark_jobs.errors import ReportError
 from spark_jobs.measures.frames import Finding, SourceFile, StoreFrames
 from spark_jobs.store.erased import erased_of
-from spark_jobs.store.schema import HOUR_US
+from spark_jobs.store.frames import stored_rows
+from spark_jobs.store.schema import HOUR_US, SESSIONS, STARVATION, TIMELINE
 from spark_jobs.store.store import Selection, Store
 from spark_jobs.store.taken import DUPLICATE, OVERLAPPING, READ, FileRecord, hour_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _EXPLANATIONS: Final = {
     DUPLICATE: "Rows of files that have all their rows of the hour in common with other files; counted once.",
@@ -21,8 +27,8 @@ _DROPPED: Final = "Hours that somebody has dropped from the store, with --keep o
 _CLOCK: Final = "Brokers whose clock is probably wrong, by the times of their files: {}."
 
 
-def frames_of(store: Store, selection: Selection) -> StoreFrames:
-    """The input of the measures for a selection.
+def frames_of(spark_of: "Callable[[], SparkSession]", store: Store, selection: Selection) -> StoreFrames:
+    """The input of the measures for a selection. Spark is asked for when everything else is read.
 
     Raises:
         ReportError: the store has no rows of the selected broker.
@@ -34,10 +40,11 @@ def frames_of(store: Store, selection: Selection) -> StoreFrames:
     ledgers = store.ledgers(selection)
     taken = _by_file(file for ledger in ledgers for file in ledger.files)
     records = _by_file([*taken, *(file for file in store.skipped() if _is_asked(file, selection))])
+    spark = spark_of()
     return StoreFrames(
-        sessions=store.sessions(selection),
-        timeline=store.timeline(selection),
-        starvation=store.starvation(selection),
+        sessions=_rows(spark, store, SESSIONS, selection),
+        timeline=_rows(spark, store, TIMELINE, selection),
+        starvation=_rows(spark, store, STARVATION, selection),
         slot_us=store.slot_us,
         files=[_source_file(record) for record in records],
         findings=[*_findings(records, taken), *_dropped(store, selection)],
@@ -49,6 +56,19 @@ def frames_of(store: Store, selection: Selection) -> StoreFrames:
         there=store.there,
         hour_rows={ledger.hour_us: ledger.rows for ledger in ledgers},
     )
+
+
+def _rows(spark: "SparkSession", store: Store, dataset: str, selection: Selection) -> "DataFrame":
+    """The rows of a dataset in the hours that overlap the range; of the timeline the slots that start in it."""
+    files = store.snapshot.files(dataset, selection.start_us, selection.end_us)
+    rows = stored_rows(spark, store.snapshot, dataset, files)
+    if selection.broker is not None:
+        rows = rows.where(F.col("broker") == selection.broker)
+    if dataset == TIMELINE and selection.start_us is not None:
+        rows = rows.where(F.col("slot") >= selection.start_us)
+    if dataset == TIMELINE and selection.end_us is not None:
+        rows = rows.where(F.col("slot") < selection.end_us)
+    return rows
 
 
 def _is_asked(record: FileRecord, selection: Selection) -> bool:

@@ -10,7 +10,9 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -58,12 +60,16 @@ _SETTINGS: Final = {
     "spark.driver.memory": "2g",
     "spark.buffer.pageSize": "2m",  # each aggregation of a task begins with a page, by default of up to 64 MiB
     "spark.sql.shuffle.partitions": "64",
-    "spark.sql.codegen.cache.maxEntries": "1000",  # by default 100; a compaction has more classes
+    "spark.sql.codegen.cache.maxEntries": "1000",  # by default 100; a compaction or a report has more classes
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # it records a stack trace for each expression
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",  # no .crc beside each file
 }
+
+SHORT: Final = {_JVM_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
+"""For jobs with many short queries: Java's second compiler takes longer than it saves."""
+_ROWS_OF_A_PARTITION: Final = 200_000
 
 # Spark does not log, so that the console shows only the report's progress; its exceptions are reported anyway. Under
 # Python Spark sets the root logger to its shell's level and prints a message, unless both levels are the same.
@@ -116,29 +122,68 @@ def is_local(master: str) -> bool:
     return master.startswith("local") or f"//{LOOPBACK}:" in master or "//localhost:" in master
 
 
+def suit(spark: "SparkSession", rows: int) -> None:
+    """Have no more partitions than so many rows need: each query makes a file for each."""
+    name = "spark.sql.shuffle.partitions"
+    spark.conf.set(name, min(int(spark.conf.get(name) or 1), max(2, rows // _ROWS_OF_A_PARTITION)))
+
+
+@dataclass
+class Starting:
+    """A session that starts in a thread, beside other work."""
+
+    start: "Callable[[], Started]"
+    pool: ThreadPoolExecutor
+    progress: Progress
+    future: "Future[tuple[Started, float]] | None" = None
+    spark: "SparkSession | None" = None
+
+    def begin(self) -> "Future[tuple[Started, float]]":
+        """Start it, if it was not started."""
+        if self.future is None:
+            self.future = self.pool.submit(self._timed)
+        return self.future
+
+    def _timed(self) -> tuple[Started, float]:
+        begun = time.monotonic()
+        return self.start(), time.monotonic() - begun
+
+    def __call__(self) -> "SparkSession":
+        """The session, when it has started."""
+        if self.spark is None:
+            with self.progress.stage("starting Spark") as stage:
+                started, seconds = self.begin().result()
+                stage.note = f"{started.description}, started in {seconds:.1f} s; waited for it"
+            self.spark = started.spark
+        return self.spark
+
+
 @contextmanager
-def on_demand(master: str | None, progress: Progress, settings: Mapping[str, str] | None = None) -> Iterator["SparkOf"]:
-    """A function that returns a session, started by its first call and stopped after the block; arguments as of
-    `session`."""
-    with ExitStack() as stack:
-        running: list[SparkSession] = []
+def beside(master: str | None, progress: Progress, settings: Mapping[str, str] | None = None) -> Iterator[Starting]:
+    """A session that starts when it is begun or asked for, and stops after the block; arguments as of `session`.
 
-        def spark_of() -> "SparkSession":
-            if not running:
-                with progress.stage("starting Spark") as stage:
-                    started = stack.enter_context(session(master, settings))
-                    stage.note = started.description
-                running.append(started.spark)
-            return running[0]
+    One that this process has already, as a notebook does, is used and stays.
+    """
+    from pyspark.sql import SparkSession
 
+    _refuse_connect(master)
+    running = SparkSession.getActiveSession()  # each thread has its own
+
+    def start() -> Started:
+        if running is not None:
+            return Started(running, f"Spark {running.version}, which runs already")
+        return stack.enter_context(session(master, settings))
+
+    with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+        starting = Starting(start, pool, progress)
         if under_spark_submit():  # YARN expects a session of every job
-            spark_of()
-        yield spark_of
+            starting.begin()
+        yield starting
 
 
 @contextmanager
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Started]:
-    """Start a session; afterwards stop it and remove its temporary files. One that runs already is used, and stays.
+    """Start a session; afterwards stop it and remove its temporary files.
 
     Args:
         master: Spark's master URL; None: local[*], or the one of spark-submit.
@@ -151,9 +196,6 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     _refuse_connect(master)
     if not os.environ.get(DEBUG):
         _silence_loggers()
-    if (running := _running()) is not None:
-        yield Started(running, f"Spark {running.version}, which runs already")
-        return
     if under_spark_submit():
         with _stopping(_adopt(master), None) as spark:
             yield Started(spark, f"Spark {spark.version} by spark-submit on {spark.conf.get('spark.master')}")
@@ -176,13 +218,6 @@ def _refuse_connect(master: str | None) -> None:
 
     if is_remote() or "SPARK_REMOTE" in os.environ or (master or "").startswith("sc://"):
         raise ReportError("the jobs cannot run by Spark Connect: unset SPARK_REMOTE, and name a cluster by --master")
-
-
-def _running() -> "SparkSession | None":
-    """The session of this process, as a notebook has it."""
-    from pyspark.sql import SparkSession
-
-    return SparkSession.getActiveSession()
 
 
 def _silence_loggers() -> None:

@@ -25,13 +25,6 @@ if TYPE_CHECKING:
 SPARK_SECONDS: Final = 400
 """The limit of a test with Spark. One that is interrupted leaves Python and Java out of step, and fails all others."""
 
-SMALL: Final = {
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.cache.maxEntries": "3000",
-}
-"""Settings for hundreds of small jobs: most of their time is planning and Java's compilers."""
-
 JOBS: Final = "tests/spark_jobs/"
 PAGE: Final = "tests/spark_jobs/page/"
 """Tests of the report's page, which need a browser and no Java."""
@@ -72,9 +65,9 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 def spark() -> "Iterator[SparkSession]":
     """One session for all tests of a process: one processor."""
     pytest.importorskip("pyspark", reason="needs the extra `report`")
-    from spark_jobs.spark import session
+    from spark_jobs.spark import SHORT, session
 
-    with session("local[1]", SMALL) as started:
+    with session("local[1]", SHORT | {"spark.sql.shuffle.partitions": "1"}) as started:
         yield started.spark
 
 

@@ -73,7 +73,7 @@ def run(parsed: argparse.Namespace, settings: Mapping[str, str] | None = None) -
         _require_only(parsed, "--drop", ("start", "end"))
         return erasure.drop(parsed.store, *_whole_hours(parsed), progress).summary(parsed.store)
     options = _options(parsed)
-    with spark.on_demand(parsed.master, progress, settings) as spark_of:
+    with spark.beside(parsed.master, progress, settings) as spark_of:
         return compact(options, spark_of, progress).summary(parsed.store)
 
 

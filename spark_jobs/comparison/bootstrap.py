@@ -6,6 +6,9 @@ Data", 1992): a run is put together anew from BLOCKS pieces of its timeline, dra
 from the sums of their windows, as the report computes it from those of the whole range; DRAWS times. Neighbouring
 windows stay together, so their correlation, and stalls that last for several windows, are kept.
 
+The windows are those of the timeline's plot, at most `timeline.MOST_POINTS` unless `--window` asks for more: what NumPy
+draws from is a table of a page's size, whatever the number of sessions.
+
 **The interval** has the middle 95 of 100 differences. **p** is the larger of two, because either alone is too small for
 short series: twice the share of draws with a difference of the other sign (B. Efron, R. J. Tibshirani, "An Introduction
 to the Bootstrap", 1993, section 15.4), and Student's t for the difference and its standard deviation over the draws,

@@ -10,17 +10,18 @@ deliveries, or those of one QoS), see `measures.sessions`. They are compared by:
   counted in `left_out`, because a rate over a very short time is meaningless.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
 
-from spark_jobs.arrays import Ints, Mask, ints, places
+from spark_jobs.datasets.raw import total
 from spark_jobs.measures import evenness
 from spark_jobs.measures.evenness import GOODPUT_SCALE, RATIO_SCALE, Evenness
+from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.result import Row
+from spark_jobs.measures.sessions import CLIENT, due
 from spark_jobs.measures.sums import ALL_QOS, EACH_QOS
 
 ALL: Final = "all"
@@ -31,89 +32,111 @@ WELL_SERVED: Final = 0.95
 MOST_NAMES: Final = 30  # brokers, listeners, and client id prefixes, with their own rows
 RATIO: Final = "delivery_ratio"
 GOODPUT: Final = "goodput"
+_MARKED: Final = ("poorly_served", "away")
+_DUE: Final = "due"
+_SERVED: Final = "served"
 
 
-def long_enough(connected_us: Ints, interval_us: int) -> Mask:
-    """Whether a session was connected long enough for a meaningful goodput."""
-    found: Mask = connected_us >= max(1, interval_us * 9 // 10)
-    return found
+def of_qos(prefix: str, qos: str) -> Column:
+    """A counter of one QoS, or of all."""
+    return F.col(prefix if qos == ALL_QOS else f"{prefix}_qos{qos}")
 
 
-def of_qos(prefix: str, qos: str) -> str:
-    """The column of a counter of one QoS, or of all."""
-    return prefix if qos == ALL_QOS else f"{prefix}_qos{qos}"
-
-
-def values_of(
-    due: Ints, sent: Ints, connected_us: Ints, interval_us: int
-) -> dict[str, tuple[Mask, Ints]]:
-    """Compared quantity -> which clients count, and the values of these."""
-    demand: Mask = due > 0
-    rated: Mask = demand & long_enough(connected_us, interval_us)
-    return {
-        RATIO: (demand, evenness.delivery_ratio(sent[demand], due[demand])),
-        GOODPUT: (rated, evenness.goodput(sent[rated], connected_us[rated])),
+def compared(due: Column, sent: Column, interval_us: int, more: Mapping[str, Column]) -> Column:
+    """Structs of `what` and `value`: the compared quantities of a client and more; null for what does not count."""
+    connected = F.col("connected_us")
+    rated = (due > 0) & (connected >= max(1, interval_us * 9 // 10))
+    found = {
+        RATIO: F.when(due > 0, evenness.delivery_ratio(sent, due)),
+        GOODPUT: F.when(rated, evenness.goodput(sent, connected)),
+        **more,
     }
+    return F.array(*[F.struct(F.lit(what).alias("what"), value.alias("value")) for what, value in found.items()])
 
 
-def poorly_served(sessions: pa.Table, qos: str = ALL_QOS) -> Mask:
-    """Which clients were sent less than WELL_SERVED of what was due to them."""
-    due, sent = (ints(sessions, of_qos(name, qos)) for name in ("due", "sent"))
-    found: Mask = sent < due * WELL_SERVED
-    return found
+def poorly_served(due: Column, sent: Column) -> Column:
+    """Whether a client was sent less than WELL_SERVED of what was due to it."""
+    return sent < due * WELL_SERVED
 
 
-def away(sessions: pa.Table, qos: str = ALL_QOS) -> Mask:
-    """Which clients missed something because they were away."""
-    found: Mask = ints(sessions, of_qos("due", qos)) < ints(sessions, of_qos("offered", qos))
-    return found
+def largest_groups(clients: DataFrame) -> DataFrame:
+    """The brokers, listeners and client id prefixes with most sessions: `scope`, `name`, and `place` from 1.
+
+    At most MOST_NAMES of each, but all brokers.
+    """
+    named = F.array(*[F.struct(F.lit(scope).alias("scope"), F.col(scope).alias("name")) for scope in GROUPED_BY])
+    counted = clients.select(F.inline(named)).groupBy("scope", "name").count()
+    largest_first = Window.partitionBy("scope").orderBy(F.desc("count"), "name")
+    ranked = counted.withColumn("place", F.row_number().over(largest_first))
+    return ranked.where((F.col("place") <= MOST_NAMES) | (F.col("scope") == GROUPED_BY[0]))
 
 
-def largest_groups(sessions: pa.Table) -> dict[str, list[str]]:
-    """The brokers, listeners and client id prefixes with most sessions, largest first, at most MOST_NAMES each."""
-    found = {}
-    for scope in GROUPED_BY:
-        counts = sorted(Counter(sessions[scope].to_pylist()).items(), key=lambda item: (-item[1], item[0]))
-        found[scope] = [name for name, _ in counts[:MOST_NAMES]]
-    return found
+def by_scope(clients: DataFrame, interval_us: int, groups: Mapping[str, Sequence[str]]) -> DataFrame:
+    """The sums of evenness by `scope`, `place` in its names from 1 (0: the others), `qos` and `what`.
+
+    Args:
+        clients: one row per client, see `sessions.per_client`.
+        interval_us: the usual interval.
+        groups: scope -> the names with their own rows.
+    """
+    inside = {ALL: F.lit(0)} | {
+        scope: F.array_position(F.lit(list(names)), F.col(scope)).cast("int") for scope, names in groups.items()
+    }
+    scopes = F.array(
+        *[F.struct(F.lit(scope).alias("scope"), place.alias("place")) for scope, place in inside.items()]
+    )
+    flows = []
+    for qos in EACH_QOS:
+        offered, due, sent = (of_qos(name, qos) for name in ("offered", "due", "sent"))
+        # Who missed something because they were away counts as away.
+        marked = zip(_MARKED, (poorly_served(due, sent), due < offered), strict=True)
+        ones = {kind: F.when(which, F.lit(1).cast("bigint")) for kind, which in marked}
+        flows.append(F.struct(F.lit(qos).alias("qos"), compared(due, sent, interval_us, ones).alias("values")))
+    each = clients.select(scopes.alias("scopes"), F.inline(F.array(*flows)))
+    each = each.select("scopes", "qos", F.inline("values")).where(F.col("value").isNotNull())
+    return evenness.by_group(each.select("qos", "what", "value", F.inline("scopes")), ["scope", "place", "qos", "what"])
 
 
-def fairness(sessions: pa.Table, interval_us: int, groups: Mapping[str, Sequence[str]]) -> list[Row]:
+def by_hour(rows: DataFrame, interval_us: int) -> DataFrame:
+    """The sums of evenness by `hour_us` and `what`, over the clients of each hour, all QoS; and those of `shares`.
+
+    Args:
+        rows: rows by `store.schema.SESSION_COLUMNS`.
+        interval_us: the usual interval.
+    """
+    flow = {"due": due()["due"], "sent": total("sent"), "connected_us": F.col("connected_us")}
+    clients = rows.groupBy("hour_us", *CLIENT).agg(*[F.sum(column).alias(name) for name, column in flow.items()])
+    more = {_DUE: F.col("due"), _SERVED: F.least("sent", "due")}
+    values = compared(F.col("due"), F.col("sent"), interval_us, more)
+    return evenness.by_group(clients.select("hour_us", F.inline(values)), ["hour_us", "what"])
+
+
+def shares(sums: Iterable[Mapping[str, Any]]) -> dict[int, float | None]:
+    """Hour -> delivery ratio of its clients together, from rows of `by_hour`."""
+    found = {(row["hour_us"], row["what"]): int(row["total"]) for row in sums}
+    return {hour_us: ratio(found[hour_us, _SERVED], due) for (hour_us, what), due in found.items() if what == _DUE}
+
+
+def fairness(sums: Iterable[Mapping[str, Any]], groups: Mapping[str, Sequence[str]]) -> list[Row]:
     """The rows of the table.
 
     Args:
-        sessions: one row per client, see `sessions.per_client`.
-        interval_us: the usual interval.
-        groups: the names with their own rows, see `largest_groups`; the rest is "(others)".
+        sums: rows of `by_scope`.
+        groups: scope -> the names with their own rows; the rest is "(others)".
     """
-    connected = ints(sessions, "connected_us")
-    flows = {qos: [ints(sessions, of_qos(name, qos)) for name in ("due", "sent")] for qos in EACH_QOS}
-    values = {qos: values_of(due, sent, connected, interval_us) for qos, (due, sent) in flows.items()}
-    marked = {
-        qos: {"poorly_served": poorly_served(sessions, qos), "away": away(sessions, qos)} for qos in EACH_QOS
-    }
+    found = {(row["scope"], row["place"], row["qos"], row["what"]): Evenness.of(row) for row in sums}
     rows = []
-    for scope, name, inside in _scopes(sessions, groups):
-        for qos in EACH_QOS:
-            ratio, rate = (Evenness.of(x[inside[which]]) for which, x in values[qos].values())
-            if ratio.n or scope == ALL:
-                numbers = {kind: int((which & inside).sum()) for kind, which in marked[qos].items()}
-                rows.append({"scope": scope, "name": name, "qos": qos, **numbers, **_indices(ratio, rate)})
+    for scope, names in ((ALL, ()), *groups.items()):
+        for place in (*range(1, len(names) + 1), 0):
+            name = names[place - 1] if place else OTHERS if names else ""
+            for qos in EACH_QOS:
+                kinds = (RATIO, GOODPUT, *_MARKED)
+                own = {what: found.get((scope, place, qos, what), Evenness()) for what in kinds}
+                if own[RATIO].n or scope == ALL:
+                    numbers = {kind: own[kind].n for kind in _MARKED}
+                    row: Row = {"scope": scope, "name": name, "qos": qos, **numbers}
+                    rows.append(row | _indices(own[RATIO], own[GOODPUT]))
     return rows
-
-
-def _scopes(sessions: pa.Table, groups: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, Mask]]:
-    """Scope, name, and which sessions are in it."""
-    yield ALL, "", np.ones(sessions.num_rows, np.bool_)
-    for scope, names in groups.items():
-        place = places(sessions[scope])
-        sorted_names = sorted(set(sessions[scope].to_pylist()), key=str.encode)
-        rest = np.ones(sessions.num_rows, np.bool_)
-        for name in names:
-            inside: Mask = place == sorted_names.index(name)
-            rest &= ~inside
-            yield scope, name, inside
-        yield scope, OTHERS, rest
 
 
 def _indices(ratio: Evenness, rate: Evenness) -> Row:

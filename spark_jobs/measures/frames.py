@@ -1,18 +1,11 @@
 """The input of the measures: the compacted rows of a selection, and facts about their files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-
-class Rows(Protocol):
-    """Compacted rows of one dataset, by `store.schema`, with times in microseconds."""
-
-    def parts(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """All rows in parts that fit into memory; with some of their columns, or all."""
-        ...
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ class StoreFrames:
     """The compacted rows of one selection.
 
     Attributes:
-        sessions, timeline, starvation: rows of these datasets.
+        sessions, timeline, starvation: rows of these datasets by `store.schema`, with times in microseconds.
         slot_us: length of a slot of the timeline.
         files: the raw files of the rows, and skipped ones.
         findings: findings of the compaction: duplicate and overlapping rows, wrong clocks ...
@@ -59,9 +52,9 @@ class StoreFrames:
         hour_rows: hour -> compacted raw rows of all brokers.
     """
 
-    sessions: Rows
-    timeline: Rows
-    starvation: Rows
+    sessions: "DataFrame"
+    timeline: "DataFrame"
+    starvation: "DataFrame"
     slot_us: int
     files: Sequence[SourceFile] = ()
     findings: Sequence[Finding] = ()

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.metrics import BUCKETS
+from spark_jobs.metrics import BUCKETS, COUNT_SHIFT
 
 PERCENTILES: Final = {"p50": 500, "p95": 950, "p99": 990}  # name -> per mille
 _VALUE_DIGITS: Final = 3
@@ -53,6 +53,14 @@ def bucket_of(value: int) -> int:
         return value
     octave = value.bit_length() - _SINGLE.bit_length() + 1
     return min(octave * _STEPS + (value >> octave), BUCKETS - 1)
+
+
+def unpacked(entries: Iterable[int] | None) -> list[int]:
+    """The counts of a histogram in its form in the store, see `metrics_schema.json`; None is empty."""
+    counts = [0] * BUCKETS
+    for entry in entries or ():
+        counts[entry % BUCKETS] += entry >> COUNT_SHIFT
+    return counts
 
 
 def merged(histograms: Iterable[Histogram | None]) -> list[int]:

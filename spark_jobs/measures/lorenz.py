@@ -5,29 +5,43 @@ values. On the diagonal all are equal; Gini's coefficient is twice the area betw
 curve is not below that of deliveries offered, the unevenness comes from the demand, not from the broker.
 """
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
-import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from spark_jobs.arrays import ints
-from spark_jobs.measures.evenness import lorenz_curve
-from spark_jobs.measures.fairness import GOODPUT, RATIO, values_of
+from spark_jobs.measures import evenness
+from spark_jobs.measures.fairness import GOODPUT, RATIO, compared
 from spark_jobs.measures.result import Row
 
 OFFERED: Final = "offered"
 CURVES: Final = (GOODPUT, RATIO, OFFERED)
 
 
-def lorenz(sessions: pa.Table, interval_us: int) -> list[Row]:
+def points(clients: DataFrame, interval_us: int) -> DataFrame:
+    """The points of each curve.
+
+    Args:
+        clients: one row per client, see `sessions.per_client`.
+        interval_us: the usual interval.
+    """
+    due = F.col("due")
+    values = compared(due, F.col("sent"), interval_us, {OFFERED: F.when(due > 0, due)})
+    return evenness.by_point(clients.select(F.inline(values)), ["what"])
+
+
+def lorenz(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """The rows of the table: 101 points of each defined curve.
 
     Args:
-        sessions: one row per client, see `sessions.per_client`.
-        interval_us: the usual interval.
+        rows: of `points`.
     """
-    due = ints(sessions, "due")
-    values = values_of(due, ints(sessions, "sent"), ints(sessions, "connected_us"), interval_us)
-    x = {GOODPUT: values[GOODPUT][1], RATIO: values[RATIO][1], OFFERED: due[due > 0]}
+    found: dict[str, list[Mapping[str, Any]]] = {what: [] for what in CURVES}
+    for row in rows:
+        found[row["what"]].append(row)
     return [
-        {"what": what, "share_clients": p, "share": share} for what in CURVES for p, share in lorenz_curve(x[what])
+        {"what": what, "share_clients": p, "share": share}
+        for what, own in found.items()
+        for p, share in evenness.lorenz_curve(own)
     ]

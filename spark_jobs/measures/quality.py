@@ -5,21 +5,20 @@ hours with missing rows, dropped hours. From the rows: counters that do not reco
 sessions that appear once, client ids with unusual characters.
 """
 
-import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
-from spark_jobs.arrays import Mask, ints
 from spark_jobs.measures.frames import Finding, SourceFile
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sums import HourSums
 
 LONGEST_ID: Final = 256  # letters; a client id may have 65,535 bytes
 LONGEST_EXAMPLE: Final = 200
-_AWKWARD: Final = re.compile(r"[,;\"'`<>&\\|]|^[=+@-]|^ | $")  # separators, quotes, starts of tags and formulas
+_AWKWARD: Final = r"[,;\"'`<>&\\|]|^[=+@-]|^ | $|[\p{C}\p{Z}&&[^ ]]"
+"""Separators, quotes, starts of tags and formulas, and what cannot be printed."""
 
 _FILES: Final = {
     "duplicate": "Files that have all their rows in common with other files; counted once.",
@@ -40,38 +39,33 @@ NAME_CLIENTS: Final = frozenset({*_SESSIONS, "books_off", "reasons_off"})
 """Kinds whose example is a client id."""
 
 
-def _conditions(sessions: pa.Table) -> dict[str, Mask]:
-    awkward = [_is_awkward(name) for name in sessions["client_id"].to_pylist()]
+def _conditions() -> dict[str, Column]:
+    """Kind -> whether it is true of a row of `sessions.per_client`."""
+    client_id = F.col("client_id")
     return {
-        "overlong": ints(sessions, "overlong_hours") > 0,
-        "appears_once": ints(sessions, "rows") == 1,
-        "awkward_id": np.array(awkward, np.bool_),
-        "books": (ints(sessions, "books_off_rows") > 0) | (ints(sessions, "reasons_off_rows") > 0),
+        "overlong": F.col("overlong_hours") > 0,
+        "appears_once": F.col("rows") == 1,
+        "awkward_id": (F.length(client_id) > LONGEST_ID) | client_id.rlike(_AWKWARD),
+        "books": (F.col("books_off_rows") > 0) | (F.col("reasons_off_rows") > 0),
     }
 
 
-def _is_awkward(client_id: str) -> bool:
-    """Whether it is very long, or has letters that programs stumble over, also unprintable and bidirectional ones."""
-    return len(client_id) > LONGEST_ID or not client_id.isprintable() or _AWKWARD.search(client_id) is not None
-
-
-def session_findings(sessions: pa.Table) -> Row:
-    """For each kind the number of sessions, and as <kind>_example the start of the first client id, or None."""
-    found: Row = {}
-    for name, which in _conditions(sessions).items():
-        found[name] = int(which.sum())
-        ids = sessions["client_id"].filter(pa.array(which)).to_pylist()
-        found[f"{name}_example"] = min((client_id[:LONGEST_EXAMPLE] for client_id in ids), default=None)
+def session_findings() -> dict[str, Column]:
+    """For each kind the number of sessions, and as <kind>_example the start of the first client id, or null."""
+    example = F.substring("client_id", 1, LONGEST_EXAMPLE)
+    found: dict[str, Column] = {}
+    for name, which in _conditions().items():
+        found |= {name: F.count_if(which), f"{name}_example": F.min(F.when(which, example))}
     return found
 
 
 def quality(
-    found: Row, sums: HourSums, files: Sequence[SourceFile], findings: Sequence[Finding]
+    found: Mapping[str, Any], sums: HourSums, files: Sequence[SourceFile], findings: Sequence[Finding]
 ) -> list[Row]:
     """The rows of the table: the faults that were found.
 
     Args:
-        found: see `session_findings`.
+        found: see `session_findings`, over all sessions.
         sums: over the whole range.
         files, findings: from the store.
     """

@@ -1,15 +1,15 @@
 """Sums over sessions: one row per hour."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
-import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from spark_jobs.arrays import Groups, ints
-from spark_jobs.histograms import counts_by_group
-from spark_jobs.measures.histogram import merged
+from spark_jobs.datasets.histograms import with_sums
+from spark_jobs.measures.histogram import merged, unpacked
 from spark_jobs.measures.numbers import ratio
 from spark_jobs.metrics import QOS
 from spark_jobs.store.schema import HOUR_US, SESSION_COLUMNS, How
@@ -71,6 +71,11 @@ class Sums:
         """The sum of the hours; `sessions` counts session hours."""
         return added(list(self.hours.values()))
 
+    @property
+    def interval_us(self) -> int:
+        """The usual interval: the mean length."""
+        return max(1, self.whole["duration_us"] // max(1, self.whole["rows"]))
+
     @cached_property
     def covered_us(self) -> int:
         """How long the rows are about, however long slots are; what the intervals of two hours share counts once.
@@ -87,27 +92,33 @@ class Sums:
         return covered
 
 
-def sums_of(rows: pa.Table) -> dict[int, HourSums]:
-    """Hour -> sums of its rows.
+def by_hour(rows: DataFrame) -> DataFrame:
+    """The sums of every hour, with the number of `sessions`.
 
     Args:
         rows: rows by `store.schema.SESSION_COLUMNS`.
     """
-    groups = Groups(rows, ["hour_us"])
-    hours = groups.first("hour_us").to_pylist()
-    numbers = {"first_us": groups.min(ints(rows, "first_us"))}
-    numbers |= {name: groups.sum(ints(rows, name)) for name in _SUMS}
-    numbers |= {name: groups.max(ints(rows, name)) for name in _MAXIMA}
-    found = {name: counts_by_group(groups, rows, name) for name in _HISTOGRAMS}
-    counts = groups.count()
-    return {
-        hour: HourSums(
-            int(counts[place]),
-            {name: int(values[place]) for name, values in numbers.items()},
-            {name: values[place].tolist() for name, values in found.items()},
-        )
-        for place, hour in enumerate(hours)
-    }
+    sums = rows.groupBy("hour_us").agg(
+        F.count(F.lit(1)).alias("sessions"),
+        F.min("first_us").alias("first_us"),
+        *[F.sum(name).alias(name) for name in _SUMS],
+        *[F.max(name).alias(name) for name in _MAXIMA],
+    )
+    return with_sums(sums, ["hour_us"], [(rows, {name: F.col(name) for name in _HISTOGRAMS})])
+
+
+def sums_of(rows: Iterable[Mapping[str, Any]]) -> Sums:
+    """The same of rows of `by_hour`."""
+    return Sums(
+        {
+            row["hour_us"]: HourSums(
+                row["sessions"],
+                {name: row[name] for name in ("first_us", *_SUMS, *_MAXIMA)},
+                {name: unpacked(row[name]) for name in _HISTOGRAMS},
+            )
+            for row in sorted(rows, key=lambda row: row["hour_us"])
+        }
+    )
 
 
 def added(parts: Sequence[HourSums]) -> HourSums:

@@ -7,15 +7,15 @@ Jain's index of a window is over the sessions' intervals (x = min(1, sent / offe
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
 
-from spark_jobs.arrays import Groups, Ints, ints
-from spark_jobs.histograms import counts_by_group, sums_by_group
+from spark_jobs.datasets.histograms import with_sums
+from spark_jobs.datasets.raw import start_of
 from spark_jobs.measures.evenness import Evenness
-from spark_jobs.measures.histogram import bounded
+from spark_jobs.measures.histogram import bounded, unpacked
 from spark_jobs.measures.numbers import per_second, ratio
 from spark_jobs.measures.percentiles import kind_of
 from spark_jobs.measures.result import Row
@@ -32,9 +32,6 @@ _MAXIMA: Final = ("last_us", "mailbox_max", "mqueue_max")
 _LATENCY: Final = {kind_of(name)[1]: name for name in TIMELINE_HISTOGRAMS}  # by QoS
 _FAIR: Final = tuple(f"fair_{what}_{scope}" for what in ("n", "x", "xx") for scope in FAIR_SCOPES)
 _LOWEST: Final = tuple(f"fair_min_{scope}" for scope in FAIR_SCOPES)
-_NONE: Final = np.iinfo(np.int64).max  # the lowest value of nothing
-COLUMNS: Final = ("slot", *_FLOW, *_GATED, *_ROWS, *_FAIR, *_LOWEST, *_MAXIMA, *TIMELINE_HISTOGRAMS)
-"""The columns that `by_window` reads."""
 
 
 def choose_window(first_us: int, last_us: int, slot_us: int) -> int:
@@ -63,7 +60,7 @@ def gated_in(window: Mapping[str, int]) -> int:
     return sum(window[name] for name in _GATED)
 
 
-def by_window(parts: Iterable[pa.Table], slot_us: int, window_us: int, first_us: int) -> list[Row]:
+def by_window(rows: DataFrame, slot_us: int, window_us: int, first_us: int) -> DataFrame:
     """Merge the slots of all brokers, and sum them by window.
 
     `covered_us` is for the rates of one window: a slot covers the time from the last export of the slot before it to
@@ -71,49 +68,45 @@ def by_window(parts: Iterable[pa.Table], slot_us: int, window_us: int, first_us:
     as the first of a window. `passed_us` is for the rates of many windows together: the same, but at most an hour.
 
     Args:
-        parts: rows by `store.schema.TIMELINE_COLUMNS`, with COLUMNS.
+        rows: rows by `store.schema.TIMELINE_COLUMNS`.
         slot_us: length of a slot.
         window_us: length of a window, a whole number of slots.
         first_us: the start of the first interval.
     """
-    merged = [_slots(part) for part in parts]
-    slots = _slots(pa.concat_tables(merged)) if merged else None
-    if slots is None or not slots.num_rows:
-        return []
-    slot = ints(slots, "slot")
-    slots = slots.append_column("start_us", pa.array(slot - slot % window_us))
-    groups = Groups(slots, ["start_us"])  # the slots are in order already
-    last = ints(slots, "last_us")
-    since = np.diff(last, prepend=max(first_us, int(last[0]) - slot_us))
-    covered = np.minimum(since, 2 * slot_us)
-    covered[groups.starts] = np.minimum(since[groups.starts], slot_us)
-    columns = {"start_us": groups.first("start_us").to_pylist(), "covered_us": groups.sum(covered).tolist()}
-    columns["passed_us"] = groups.sum(np.minimum(since, HOUR_US)).tolist()
-    columns |= {name: groups.sum(ints(slots, name)).tolist() for name in (*_FLOW, *_GATED, *_ROWS)}
-    # The sum of squares may be above 2**63: as whole numbers of Python.
-    columns |= {name: groups.sum(ints(slots, name).astype(object)).tolist() for name in _FAIR}
-    columns |= {name: groups.min(_lowest(slots, name)).tolist() for name in _LOWEST}
-    columns |= {name: groups.max(ints(slots, name)).tolist() for name in _MAXIMA}
-    columns |= {name: counts_by_group(groups, slots, name).tolist() for name in TIMELINE_HISTOGRAMS}
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    rows = rows.withColumn("start_us", start_of("slot", window_us))
+    columns = [
+        *[F.sum(name).alias(name) for name in (*_FLOW, *_GATED, *_ROWS)],
+        # The sum of squares may be above 2**63.
+        *[F.sum(F.col(name).cast("decimal(38,0)")).alias(name) for name in _FAIR],
+        *[F.min(name).alias(name) for name in _LOWEST],
+        *[F.max(name).alias(name) for name in _MAXIMA],
+    ]
+    in_time = Window.orderBy("slot")
+    last = F.col("last_us")
+    since = last - F.coalesce(F.lag(last).over(in_time), F.greatest(F.lit(first_us), last - slot_us))
+    same = F.col("start_us") == F.lag("start_us").over(in_time)
+    slots = rows.groupBy("start_us", "slot").agg(*columns)
+    slots = slots.withColumns(
+        {
+            "covered_us": F.least(since, F.when(same, 2 * slot_us).otherwise(slot_us)),
+            "passed_us": F.least(since, F.lit(HOUR_US)),
+        }
+    )
+    times = [F.sum(name).alias(name) for name in ("covered_us", "passed_us")]
+    windows = slots.groupBy("start_us").agg(*columns, *times)
+    return with_sums(windows, ["start_us"], [(rows, {name: F.col(name) for name in TIMELINE_HISTOGRAMS})])
 
 
-def _slots(rows: pa.Table) -> pa.Table:
-    """The slots of several brokers, or parts of them, merged."""
-    groups = Groups(rows, ["slot"])
-    columns = groups.keys() | {
-        name: pa.array(groups.sum(ints(rows, name))) for name in (*_FLOW, *_GATED, *_ROWS, *_FAIR)
-    }
-    columns |= {name: pa.array(groups.min(_lowest(rows, name))) for name in _LOWEST}
-    columns |= {name: pa.array(groups.max(ints(rows, name))) for name in _MAXIMA}
-    for name in TIMELINE_HISTOGRAMS:
-        columns[name] = sums_by_group(groups, rows, name)
-    return pa.table(columns)
-
-
-def _lowest(rows: pa.Table, name: str) -> Ints:
-    column = rows[name].combine_chunks()
-    return np.where(column.is_valid().to_numpy(zero_copy_only=False), ints(rows, name), _NONE)
+def windows_of(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """The same of rows of `by_window`, in order, with whole numbers and counts of all buckets."""
+    return [
+        {
+            **row,
+            **{name: int(row[name]) for name in _FAIR},
+            **{name: unpacked(row[name]) for name in TIMELINE_HISTOGRAMS},
+        }
+        for row in sorted(rows, key=lambda row: row["start_us"])
+    ]
 
 
 def timeline(windows: Sequence[Row], window_us: int) -> list[Row]:
@@ -124,7 +117,7 @@ def timeline(windows: Sequence[Row], window_us: int) -> list[Row]:
 
 
 def _point(window: Row, qos: str, window_us: int) -> Row:
-    n, x, xx = (int(window[f"fair_{what}_{qos}"]) for what in ("n", "x", "xx"))
+    n, x, xx = (window[f"fair_{what}_{qos}"] for what in ("n", "x", "xx"))
     sent, dropped = (count_of(window, name, qos) for name in ("sent", "dropped"))
     return {
         "qos": qos,

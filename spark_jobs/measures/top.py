@@ -1,12 +1,11 @@
 """The first sessions of each table by its order."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
 
-from spark_jobs.arrays import Mask, ints
 from spark_jobs.measures.fairness import poorly_served
 from spark_jobs.measures.numbers import rate_connected, ratio
 from spark_jobs.measures.result import Row
@@ -40,51 +39,60 @@ _PUBLISHING: Final = (
 _SLOW: Final = ("window_full_share", "congested_share")
 
 
-def window_full(sessions: pa.Table) -> Mask:
+def window_full() -> Column:
     """Whether a session's window was full for more than FULL_SHARE_PER_CENT of its time."""
     # In floating point, because whole numbers would overflow.
-    full, whole = ints(sessions, "window_full_us"), ints(sessions, "duration_us")
-    found: Mask = full * 100.0 > whole * float(FULL_SHARE_PER_CENT)
-    return found
+    return F.col("window_full_us") * 100.0 > F.col("duration_us") * float(FULL_SHARE_PER_CENT)
 
 
-def _orders(sessions: pa.Table) -> dict[str, tuple[Mask, list[npt.NDArray[Any]]]]:
-    """For each table: which sessions are candidates, and their sort key, lowest first."""
+def _orders() -> dict[str, tuple[Column, list[Column]]]:
+    """For each table: which clients are candidates, and their sort key, lowest first; all keys have these types."""
+    number, nothing = F.col, F.lit(0.0)
 
-    def of(name: str) -> npt.NDArray[Any]:
-        return ints(sessions, name)
+    def share(part: str, whole: str) -> Column:
+        return number(part) / F.greatest(number(whole), F.lit(1))
 
-    def share(part: str, whole: str) -> npt.NDArray[Any]:
-        found: npt.NDArray[Any] = of(part) / np.maximum(of(whole), 1)
-        return found
+    def most(first: Column, second: Column | None = None) -> list[Column]:
+        return [nothing, nothing, -first, F.lit(0).cast("bigint") if second is None else -second]
 
-    reports = of("stalled_window") + of("slow_consumer")
-    full = share("window_full_us", "duration_us")
-    missed, lost = of("offered") - of("due"), of("dropped") - of("away_dropped")
-    poor_first = ~poorly_served(sessions)
+    due, sent, dropped = (number(name) for name in ("due", "sent", "dropped"))
+    missed, lost = number("offered") - due, dropped - number("away_dropped")
+    poor_first = F.when(poorly_served(due, sent), 0.0).otherwise(1.0)
+    full = number("window_full_us")
+    reports = number("stalled_window") + number("slow_consumer")
     return {
-        WORST: (of("due") > 0, [poor_first, share("sent", "due"), -of("dropped"), -of("due")]),
-        AWAY: (missed > 0, [-missed]),
-        DROPPED: (lost > 0, [-lost]),
-        INVERTED: (of("inverted_qos0") > 0, [-of("inverted_qos0")]),
-        HEAD_OF_LINE: (of("window_full_us") > 0, [-full, -of("window_full_us")]),
-        STALLED: (reports > 0, [-reports, -of("stalled_window")]),
-        PUBLISHERS: (of("received") > 0, [-of("received"), -of("received_bytes")]),
-        PACED_FOR: (of("paced_for_us") > 0, [-of("paced_for_us"), -of("dropped")]),
+        WORST: (due > 0, [poor_first, share("sent", "due"), -dropped, -due]),
+        AWAY: (missed > 0, most(missed)),
+        DROPPED: (lost > 0, most(lost)),
+        INVERTED: (number("inverted_qos0") > 0, most(number("inverted_qos0"))),
+        HEAD_OF_LINE: (full > 0, [nothing, -share("window_full_us", "duration_us"), -full, F.lit(0).cast("bigint")]),
+        STALLED: (reports > 0, most(reports, number("stalled_window"))),
+        PUBLISHERS: (number("received") > 0, most(number("received"), number("received_bytes"))),
+        PACED_FOR: (number("paced_for_us") > 0, most(number("paced_for_us"), dropped)),
     }
 
 
-def first_of_each(sessions: pa.Table) -> dict[str, list[Row]]:
-    """Table -> the rows of its first MOST sessions, in order; ties are sorted by key, so that a re-run is the same.
+def first_of_each(clients: DataFrame) -> DataFrame:
+    """The first MOST clients of each `table` by `rank`; ties are sorted by key, so that a re-run is the same.
 
     Args:
-        sessions: one row per client, sorted by key, see `sessions.per_client`.
+        clients: one row per client, see `sessions.per_client`.
     """
-    found = {}
-    for table, (which, order) in _orders(sessions).items():
-        candidates = np.flatnonzero(which)
-        ranked = np.lexsort([column[candidates] for column in reversed(order)])  # it is stable
-        found[table] = sessions.take(pa.array(candidates[ranked][:MOST])).to_pylist()
+    candidates = []
+    for table, (which, key) in _orders().items():
+        place = [F.lit(table).alias("table"), *[column.alias(f"by{number}") for number, column in enumerate(key)]]
+        candidates.append(F.when(which, F.struct(*place)))
+    named = clients.select(*CLIENT, F.inline(F.array_compact(F.array(*candidates))))
+    in_order = Window.partitionBy("table").orderBy("by0", "by1", "by2", "by3", *CLIENT)
+    first = named.withColumn("rank", F.row_number().over(in_order)).where(F.col("rank") <= MOST)
+    return clients.join(F.broadcast(first.select(*CLIENT, "table", "rank")), list(CLIENT))
+
+
+def by_table(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Row]]:
+    """Table -> its clients in order, from rows of `first_of_each`."""
+    found: dict[str, list[Row]] = {table: [] for table in _orders()}
+    for row in sorted(rows, key=lambda row: row["rank"]):
+        found[row["table"]].append(dict(row))
     return found
 
 

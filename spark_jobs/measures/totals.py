@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-import numpy as np
-import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
-from spark_jobs.arrays import ints
 from spark_jobs.measures.fairness import of_qos
 from spark_jobs.measures.numbers import per_second, ratio, seconds
 from spark_jobs.measures.result import Row
@@ -26,21 +25,28 @@ _CLOCKS: Final = (
 )
 
 
-def totals(hours: Sums, clients: pa.Table) -> list[Row]:
+def of_clients() -> dict[str, Column]:
+    """What `totals` needs of all clients, of rows of `sessions.per_client`."""
+    found: dict[str, Column] = {}
+    for qos in EACH_QOS:
+        due, sent, dropped = (of_qos(name, qos) for name in ("due", "sent", "away_dropped"))
+        sums = {"due": due, "missed": of_qos("offered", qos) - due, "served": F.least(sent, due), "away": dropped}
+        found |= {f"{name}_{qos}": F.sum(column) for name, column in sums.items()}
+    return found
+
+
+def totals(hours: Sums, clients: Mapping[str, int]) -> list[Row]:
     """The rows of `totals`: counts over the whole range, and rates over the time that its rows are about.
 
     Args:
         hours: the sums of every hour.
-        clients: one row per client, see `sessions.per_client`.
+        clients: see `of_clients`.
     """
     rows: list[Row] = []
     sums = hours.whole
     for qos in EACH_QOS:
-        offered, due, sent, away = (
-            ints(clients, of_qos(name, qos)) for name in ("offered", "due", "sent", "away_dropped")
-        )
-        missed = int((offered - due).sum())
-        lost = sums.count("dropped", qos) - int(away.sum())
+        due, missed, served, away = (clients[f"{name}_{qos}"] for name in ("due", "missed", "served", "away"))
+        lost = sums.count("dropped", qos) - away
         resent = sums["resent_publish"] + sums["resent_pubrel"]
         rows.append(
             {
@@ -52,11 +58,11 @@ def totals(hours: Sums, clients: pa.Table) -> list[Row]:
                 "resent": resent if qos == ALL_QOS else None,  # not counted by QoS
                 "waiting_growth": _growth(sums, qos),
                 "received": sums.of("received", qos),
-                "due": int(due.sum()),
+                "due": due,
                 "lost": lost,
                 "missed": missed,
-                "missed_dropped": min(missed, int(away.sum())),
-                "delivery_ratio": ratio(int(np.minimum(sent, due).sum()), int(due.sum())),
+                "missed_dropped": min(missed, away),
+                "delivery_ratio": ratio(served, due),
                 "sent_per_second": per_second(sums.of("sent", qos), hours.covered_us),
                 "dropped_per_second": per_second(lost, hours.covered_us),
                 "seconds": seconds(hours.covered_us),

@@ -7,17 +7,15 @@ become one point.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from spark_jobs.arrays import Groups, ints, total_of
-from spark_jobs.histograms import counts_by_group
-from spark_jobs.measures.histogram import bounded, merged, percentile
+from spark_jobs.datasets.histograms import with_sums
+from spark_jobs.datasets.raw import start_of, total
+from spark_jobs.measures.histogram import bounded, merged, percentile, unpacked
 from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.sessions import CLIENT
-from spark_jobs.metrics import QOS
 from spark_jobs.store.schema import HOUR_US
 
 MOST_SHOWN: Final = 12
@@ -28,42 +26,36 @@ _HISTOGRAMS: Final = {
     "wait": ("wait_qos0_buckets", "wait_qos1_buckets", "wait_qos2_buckets"),
     "ack": ("ack_qos1_buckets", "ack_qos2_buckets"),
 }
-COLUMNS: Final = (
-    *CLIENT,
-    "hour_us",
-    *(f"{name}_qos{q}" for name in _FLOW for q in QOS),
-    *_SUMS,
-    *(name for parts in _HISTOGRAMS.values() for name in parts),
-)
-"""The columns that `hours_of` reads."""
 
 
-def hours_of(parts: Iterable[pa.Table], few: Sequence[Row], hours: int) -> list[Row]:
-    """The hours of a few sessions: rank (from 1, their index in `few`), hour_us, sums, and histograms wait and ack.
+def by_point(rows: DataFrame, few: Sequence[Mapping[str, Any]], hours: int) -> DataFrame:
+    """The hours of a few clients, or of several hours together: their key, `point`, sums and histograms.
 
     Args:
-        parts: rows by `store.schema.SESSION_COLUMNS`, with COLUMNS.
-        few: the sessions by their keys.
+        rows: rows by `store.schema.SESSION_COLUMNS`.
+        few: the clients by their keys.
         hours: number of hours of the range.
     """
-    if not few:
-        return []
+    keys = [F.struct(*[F.lit(row[name]).alias(name) for name in CLIENT]) for row in few]
+    named = F.col("client_id").isin([row["client_id"] for row in few])  # which row groups of a file know
+    own = rows.where(named & F.struct(*CLIENT).isin(keys))
+    own = own.withColumn("point", start_of("hour_us", HOUR_US * -(-hours // MOST_POINTS)))
+    sums = own.groupBy(*CLIENT, "point").agg(
+        *[F.sum(total(name)).alias(name) for name in _FLOW], *[F.sum(name).alias(name) for name in _SUMS]
+    )
+    lists = {name: F.col(name) for names in _HISTOGRAMS.values() for name in names}
+    return with_sums(sums, [*CLIENT, "point"], [(own, lists)])
+
+
+def hours_of(rows: Iterable[Mapping[str, Any]], few: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Rows of `by_point` with rank (from 1, their index in `few`), hour_us, and histograms wait and ack, in order."""
     ranks = {tuple(row[name] for name in CLIENT): rank for rank, row in enumerate(few, 1)}
-    names = pa.array([row["client_id"] for row in few])
-    own = pa.concat_tables([part.filter(pc.is_in(part["client_id"], names)) for part in parts])
-    rank = [ranks.get(key, 0) for key in zip(*[own[name].to_pylist() for name in CLIENT], strict=True)]
-    step = HOUR_US * -(-hours // MOST_POINTS)
-    hour = ints(own, "hour_us")
-    own = own.append_column("rank", pa.array(rank, pa.int64())).append_column("point", pa.array(hour - hour % step))
-    own = own.filter(pa.array(np.array(rank, np.int64) > 0))
-    groups = Groups(own, ("rank", "point"))
-    found: dict[str, list[Any]] = {name: array.to_pylist() for name, array in groups.keys().items()}
-    found["hour_us"] = found.pop("point")
-    found |= {name: groups.sum(total_of(own, [f"{name}_qos{q}" for q in QOS])).tolist() for name in _FLOW}
-    found |= {name: groups.sum(ints(own, name)).tolist() for name in _SUMS}
-    for name, columns in _HISTOGRAMS.items():
-        found[name] = np.sum([counts_by_group(groups, own, column) for column in columns], axis=0).tolist()
-    return [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
+    found = []
+    for row in rows:
+        lists = {what: merged(unpacked(row[name]) for name in names) for what, names in _HISTOGRAMS.items()}
+        rank = ranks[tuple(row[name] for name in CLIENT)]
+        found.append({**row, **lists, "rank": rank, "hour_us": row["point"]})
+    return sorted(found, key=lambda row: (row["rank"], row["hour_us"]))
 
 
 def latencies(hours: Sequence[Row], rank: int) -> Mapping[str, Any]:

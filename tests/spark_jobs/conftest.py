@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.spark.compacting import Run, runner, write_two_hours
-from tests.support.spark.metrics_files import Row, histogram, row
+from tests.support.spark.metrics_files import Row, histogram, row, write_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +25,15 @@ def _two_hours(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_two_hours(folder / "raw")
     run(folder / "raw", folder / "store")
     return folder
+
+
+@pytest.fixture(scope="session")
+def small_store(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of the twelve seconds of `slow_and_fast`, with the gate, that no test changes."""
+    folder = tmp_path_factory.mktemp("small")
+    write_metrics(folder / "metrics", slow_and_fast(gate=True))
+    run(folder / "metrics", folder / "store", slot_us=None)
+    return folder / "store"
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import random
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,6 +24,9 @@ from tests.support.spark.compacting import Run, tables
 from tests.support.spark.fleet.generate import generate
 from tests.support.spark.fleet.model import SECOND, Model
 from tests.support.spark.fleet.planted import Planted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.once
 
@@ -76,9 +79,9 @@ def bring_up(run: Run, metrics: Path, store: Path) -> Compacted:
 
 
 @pytest.fixture(scope="module")
-def found(fleet: Fleet) -> Found:
+def found(spark: "SparkSession", fleet: Fleet) -> Found:
     """The planted faults, and the result of the measures."""
-    frames = frames_of(open_store(str(fleet.store)), Selection())
+    frames = frames_of(lambda: spark, open_store(str(fleet.store)), Selection())
     return fleet.planted, measure(frames, "fleet", Progress(quiet=True))
 
 

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,13 +12,16 @@ from spark_jobs import cli
 from tests.spark_jobs.conftest import slow_and_fast
 from tests.support.spark.metrics_files import write_metrics
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 pytestmark = pytest.mark.once
 
 HOSTILE = "<script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
-def _report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _report(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("index")
     write_metrics(folder / "metrics", slow_and_fast(gate=True))
     assert cli.main(["report", "--quiet", "--metrics", str(folder / "metrics"), "--out", str(folder / "out")]) == cli.OK

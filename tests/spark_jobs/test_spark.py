@@ -1,15 +1,19 @@
-"""Which Spark is accepted, and what a session prints."""
+"""Which Spark is accepted, what a session prints, and its start beside other work."""
 
 import logging
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from pyspark.errors import SparkRuntimeException
 
 from spark_jobs.errors import ReportError
-from spark_jobs.spark import require_packages, session
+from spark_jobs.progress import Progress
+from spark_jobs.spark import Started, beside, require_packages, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,3 +91,54 @@ def test_an_interrupt_prints_nothing_of_spark() -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
     assert done.stderr.endswith("KeyboardInterrupt\n")
     assert "Exception occurred" not in done.stderr
+
+
+def test_it_starts_beside_other_work(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once, when it is asked for; who waits for it sees a step; it is stopped in the end."""
+    may_start, seen = threading.Event(), []
+
+    @contextmanager
+    def started(*_: object) -> Iterator[Started]:
+        may_start.wait()
+        seen.append("started")
+        yield Started(spark, "Spark on a test")
+        seen.append("stopped")
+
+    monkeypatch.setattr("spark_jobs.spark.session", started)
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    with beside(None, Progress()):
+        pass
+    assert seen == []
+    with beside(None, Progress()) as starting:
+        starting.begin()
+        assert seen == []
+        threading.Timer(0, may_start.set).start()
+        assert starting() is starting() is spark
+        assert seen == ["started"]
+    assert seen == ["started", "stopped"]
+    told = capsys.readouterr().err
+    assert "starting Spark ..." in told
+    assert "done: Spark on a test, started in 0." in told
+
+
+def test_a_session_that_runs_already_is_used(spark: "SparkSession") -> None:
+    """As in a notebook; it is not stopped."""
+    with beside(None, Progress(quiet=True)) as starting:
+        assert starting() is spark
+    assert spark.range(3).count() == 3
+
+
+def test_a_start_that_fails_is_told_to_who_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is the session's own."""
+
+    @contextmanager
+    def started(*_: object) -> Iterator[Started]:
+        raise ReportError("no Java")
+        yield
+
+    monkeypatch.setattr("spark_jobs.spark.session", started)
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    with pytest.raises(ReportError, match="no Java"), beside(None, Progress(quiet=True)) as starting:
+        starting()

@@ -14,18 +14,17 @@ from spark_jobs.errors import ReportError
 from spark_jobs.measures.result import Result
 from spark_jobs.openmetrics import open_metrics
 from spark_jobs.thresholds import BETTER, STARVED_SHARE, UNITS, Checked, check, read_thresholds
-from tests.spark_jobs.conftest import slow_and_fast
-from tests.support.spark.metrics_files import write_metrics
 from tests.support.spark.sample_result import replaced, sample_result
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("spark")]
 
 
-def test_a_value_beyond_its_limit_is_exit_code_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_value_beyond_its_limit_is_exit_code_3(
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The report is made, the measure is named with its value and limit, and summary.json has all limits."""
-    write_metrics(tmp_path / "metrics", slow_and_fast(gate=True))
     limits = tmp_path / "limits.toml"
-    arguments = ["report", "--quiet", "--metrics", str(tmp_path / "metrics"), "--out", str(tmp_path / "out")]
+    arguments = ["report", "--quiet", "--store", str(small_store), "--out", str(tmp_path / "out")]
     limits.write_text("delivery_ratio = 0.99  # at least\nack_qos1_p99 = 1e6\n")
     assert cli.main([*arguments, "--thresholds", str(limits)]) == cli.BEYOND_LIMITS
     assert "threshold exceeded: delivery_ratio is 0.933333, at least 0.99 is allowed" in capsys.readouterr().err
@@ -34,7 +33,7 @@ def test_a_value_beyond_its_limit_is_exit_code_3(tmp_path: Path, capsys: pytest.
         ("delivery_ratio", True),
         ("ack_qos1_p99", False),
     ]
-    assert 'sluice_report_delivery_ratio{run="metrics"} 0.933' in (tmp_path / "out" / "metrics.prom").read_text()
+    assert 'sluice_report_delivery_ratio{run="store"} 0.933' in (tmp_path / "out" / "metrics.prom").read_text()
     limits.write_text("delivery_ratio = 0.9")
     assert cli.main([*arguments, "--thresholds", str(limits)]) == cli.OK
 

@@ -13,10 +13,8 @@ import pytest
 from spark_jobs import cli, webhook
 from spark_jobs.errors import ReportError
 from spark_jobs.webhook import HEAD, require_url, shown, tell
-from tests.spark_jobs.conftest import slow_and_fast
-from tests.support.spark.metrics_files import write_metrics
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("spark")]
 
 SUMMARY = dict.fromkeys(HEAD) | {"runs": [{"label": "day"}]}
 
@@ -67,17 +65,16 @@ def hook() -> Iterator[Hook]:
         thread.join()
 
 
-def arguments(folder: Path, url: str, limit: float = 0.9) -> list[str]:
+def arguments(store: Path, folder: Path, url: str, limit: float = 0.9) -> list[str]:
     """A report with a limit that is kept, or with a higher one that is exceeded."""
-    write_metrics(folder / "metrics", slow_and_fast(gate=True))
     (folder / "limits.toml").write_text(f"delivery_ratio = {limit}")
-    options = ["--metrics", str(folder / "metrics"), "--out", str(folder / "out"), "--webhook", url]
+    options = ["--store", str(store), "--out", str(folder / "out"), "--webhook", url]
     return ["report", "--quiet", *options, "--thresholds", str(folder / "limits.toml")]
 
 
-def test_the_findings_are_sent(hook: Hook, tmp_path: Path) -> None:
+def test_the_findings_are_sent(hook: Hook, small_store: Path, tmp_path: Path) -> None:
     """Grade, findings and limits as in summary.json, once; the exit code is that of the limits."""
-    assert cli.main(arguments(tmp_path, hook.url, 0.99)) == cli.BEYOND_LIMITS
+    assert cli.main(arguments(small_store, tmp_path, hook.url, 0.99)) == cli.BEYOND_LIMITS
     [(path, body)] = hook.received
     assert path == "/hook?token=secret"
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
@@ -85,13 +82,15 @@ def test_the_findings_are_sent(hook: Hook, tmp_path: Path) -> None:
     assert set(body) == set(re.findall(r"^\| `(\w+)` \|", documented.partition("\n## ")[0], re.MULTILINE))
     for name in ("headline", "grade", "findings", "thresholds"):
         assert body[name] == summary[name]
-    assert (body["label"], body["report"]) == ("metrics", str(tmp_path / "out"))
+    assert (body["label"], body["report"]) == ("store", str(tmp_path / "out"))
 
 
-def test_a_hook_that_refuses_is_an_error(hook: Hook, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hook_that_refuses_is_an_error(
+    hook: Hook, small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The report is there; the message has the status, and not the token."""
     hook.status = 500
-    assert cli.main(arguments(tmp_path, hook.url)) == cli.WRONG_INPUT
+    assert cli.main(arguments(small_store, tmp_path, hook.url)) == cli.WRONG_INPUT
     told = capsys.readouterr().err
     assert "answered 500 Internal Server Error; the report in" in told
     assert "secret" not in told
@@ -99,11 +98,11 @@ def test_a_hook_that_refuses_is_an_error(hook: Hook, tmp_path: Path, capsys: pyt
 
 
 def test_limits_come_before_a_hook_that_refuses(
-    hook: Hook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    hook: Hook, small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Both are told; the exit code is that of the limits, which is what was found."""
     hook.status = 500
-    assert cli.main(arguments(tmp_path, hook.url, 0.99)) == cli.BEYOND_LIMITS
+    assert cli.main(arguments(small_store, tmp_path, hook.url, 0.99)) == cli.BEYOND_LIMITS
     told = capsys.readouterr().err
     assert "threshold exceeded: delivery_ratio is" in told
     assert "answered 500 Internal Server Error" in told
@@ -126,10 +125,12 @@ def test_a_hook_that_answers_too_slowly_is_given_up(hook: Hook, monkeypatch: pyt
         tell(hook.url, SUMMARY, "out")
 
 
-def test_a_hook_that_is_not_there_is_an_error(hook: Hook, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hook_that_is_not_there_is_an_error(
+    hook: Hook, small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Nobody listens any more: the reason is told."""
     hook.server_close()
-    assert cli.main(arguments(tmp_path, hook.url)) == cli.WRONG_INPUT
+    assert cli.main(arguments(small_store, tmp_path, hook.url)) == cli.WRONG_INPUT
     assert "/...: Connection refused; the report in " in capsys.readouterr().err
 
 
@@ -150,7 +151,7 @@ def test_only_urls_of_web_servers_are_accepted(url: str) -> None:
 
 def test_a_user_in_a_url_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No request is sent with it; neither name nor password is told."""
-    assert cli.main(arguments(tmp_path, "https://ann:pw@example.com/hook")) == cli.WRONG_INPUT
+    assert cli.main(arguments(tmp_path, tmp_path, "https://ann:pw@example.com/hook")) == cli.WRONG_INPUT
     told = capsys.readouterr().err
     assert told == "error: --webhook https://example.com/...: names a user; expected the secret in the path or query\n"
 

@@ -4,7 +4,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +14,8 @@ from spark_jobs.compaction import erasure
 from spark_jobs.compaction.attempts import until_committed
 from spark_jobs.compaction.check import require_sound
 from spark_jobs.errors import ReportError
-from spark_jobs.measures.measure import lost, read_sessions
+from spark_jobs.measures.measure import lost
+from spark_jobs.measures.sums import by_hour, sums_of
 from spark_jobs.progress import Progress
 from spark_jobs.storage import open_storage, opening
 from spark_jobs.storage.local import LocalStorage
@@ -22,9 +23,13 @@ from spark_jobs.store import delta
 from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.store import Selection, open_store
 from spark_jobs.store.sweep import sweep
+from tests.support.spark.compacted import collected
 from tests.support.spark.compacting import HOUR, NEXT, Run, minutes, rows_of, tables
 from tests.support.spark.erasing import HOURS, OTHER, SECRET, Stored, write_raw
 from tests.support.spark.metrics_files import NOON, at, folder_of, row, write_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.once
 
@@ -55,10 +60,10 @@ def mentions(store: Path, text: str) -> list[str]:
     return [str(path) for path in store.rglob("*") if path.is_file() and text in f"{path} {content(path)}"]
 
 
-def faults(store: Path, selection: Selection) -> dict[str, int]:
+def faults(spark: "SparkSession", store: Path, selection: Selection) -> dict[str, int]:
     """What a report would say about the input of a range."""
-    frames = sources.frames_of(open_store(str(store)), selection)
-    found = [*frames.findings, *lost(frames, read_sessions(frames).sums, QUIET)]
+    frames = sources.frames_of(lambda: spark, open_store(str(store)), selection)
+    found = [*frames.findings, *lost(frames, sums_of(collected(by_hour(frames.sessions))), QUIET)]
     return {finding.kind: finding.count for finding in found}
 
 
@@ -106,18 +111,18 @@ def test_dropped_hours_come_back_only_if_a_rebuild_names_them(run: Run, stored: 
     assert run(raw, store).hours == 1
 
 
-def test_a_report_says_which_hours_were_dropped(run: Run, stored: Stored) -> None:
+def test_a_report_says_which_hours_were_dropped(spark: "SparkSession", run: Run, stored: Stored) -> None:
     """Not that their rows are missing; a range beside them is not concerned."""
     raw, store = stored
-    assert faults(store, Selection()) == {}
+    assert faults(spark, store, Selection()) == {}
     drop(store, 1, 2)
     run(raw, store, idle=True)
-    assert faults(store, Selection()) == {"dropped_hours": 1}
-    assert faults(store, Selection(START + HOUR_US, START + 2 * HOUR_US)) == {"dropped_hours": 1}
-    assert faults(store, Selection(end_us=START + HOUR_US)) == {}
+    assert faults(spark, store, Selection()) == {"dropped_hours": 1}
+    assert faults(spark, store, Selection(START + HOUR_US, START + 2 * HOUR_US)) == {"dropped_hours": 1}
+    assert faults(spark, store, Selection(end_us=START + HOUR_US)) == {}
     drop(store, 0, 1)
-    assert faults(store, Selection()) == {}
-    assert faults(store, Selection(start_us=START)) == {"dropped_hours": 2}
+    assert faults(spark, store, Selection()) == {}
+    assert faults(spark, store, Selection(start_us=START)) == {"dropped_hours": 2}
     assert open_store(str(store)).there.endswith(" Dropped: 2026-11-21T12:00 to 2026-11-21T14:00 (UTC).")
 
 
@@ -138,7 +143,7 @@ def test_old_metrics_are_not_compacted_to_be_dropped(run: Run, stored: Stored, t
     assert run(stored[0], tmp_path / "none", keep_from_us=START + 9 * HOUR_US, idle=True).hours == 0
 
 
-def test_a_forgotten_client_is_nowhere(run: Run, stored: Stored, tmp_path: Path) -> None:
+def test_a_forgotten_client_is_nowhere(spark: "SparkSession", run: Run, stored: Stored, tmp_path: Path) -> None:
     """All tables are like those made without it; no file, no statistics and no earlier version has it."""
     raw, store = stored
     earlier = open_store(str(store)).snapshot.version
@@ -149,7 +154,7 @@ def test_a_forgotten_client_is_nowhere(run: Run, stored: Stored, tmp_path: Path)
     assert mentions(store, SECRET) == []
     less, now = without(run, tmp_path, dict(enumerate(HOURS)), OTHER), tables(store)
     assert (now["sessions"], now["starvation"]) == (less["sessions"], less["starvation"])
-    assert faults(store, Selection()) == {}
+    assert faults(spark, store, Selection()) == {}
     with pytest.raises(ReportError, match=rf"no longer has version {earlier}: --forget removes all earlier ones"):
         open_store(str(store), earlier)
     assert run(raw, store, idle=True).hours == 0
@@ -167,7 +172,7 @@ def test_object_stores_forget_too(stored: Stored, monkeypatch: pytest.MonkeyPatc
     assert {made["client_id"] for made in rows_of(open_store(uri).sessions())} == {OTHER}
 
 
-def test_a_forgotten_client_does_not_come_back(run: Run, stored: Stored) -> None:
+def test_a_forgotten_client_does_not_come_back(spark: "SparkSession", run: Run, stored: Stored) -> None:
     """From late files of its hours, from copies, in a rebuild; other rows of these come in, and its own later rows."""
     raw, store = stored
     forget(store)
@@ -177,7 +182,7 @@ def test_a_forgotten_client_does_not_come_back(run: Run, stored: Stored) -> None
     assert (done.hours, done.rows) == (2, 5)
     assert run(raw, store, rebuild=True).rows == 7
     assert mentions(store, SECRET) == []
-    assert faults(store, Selection()) == {}
+    assert faults(spark, store, Selection()) == {}
     now = time.time() - NOON.timestamp() + 1800
     write_file(folder_of(raw, at(now)) / "after.parquet", [row(SECRET, now, offered_qos0=1, sent_qos0=1)])
     assert run(raw, store).rows == 1

@@ -1,6 +1,7 @@
 """Missing files of a store, deleted raw files, and selections without rows."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -8,14 +9,19 @@ from spark_jobs import sources
 from spark_jobs.compaction.check import require_sound
 from spark_jobs.errors import ReportError
 from spark_jobs.measures.frames import Finding
-from spark_jobs.measures.measure import lost, read_sessions
+from spark_jobs.measures.measure import lost
 from spark_jobs.measures.quality import files_table
+from spark_jobs.measures.sums import by_hour, sums_of
 from spark_jobs.progress import Progress
 from spark_jobs.storage.local import LocalStorage
 from spark_jobs.store.schema import SESSIONS
 from spark_jobs.store.store import ALL, Selection, Store, open_store
+from tests.support.spark.compacted import collected
 from tests.support.spark.compacting import HOUR, NEXT, Run, minutes
 from tests.support.spark.metrics_files import row, write_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.once
 
@@ -46,14 +52,14 @@ def test_what_cannot_be_read_is_named_with_the_remedy(two_hours: TwoHours) -> No
 
 
 def test_rows_that_the_store_has_lost_are_counted(
-    run: Run, two_hours: TwoHours, capsys: pytest.CaptureFixture[str]
+    spark: "SparkSession", run: Run, two_hours: TwoHours, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A removed part of an hour is named in the data quality and in a warning."""
     raw, store = two_hours
 
     def missing() -> list[Finding]:
-        frames = sources.frames_of(open_store(str(store)), ALL)
-        return list(lost(frames, read_sessions(frames).sums, Progress(quiet=True)))
+        frames = sources.frames_of(lambda: spark, open_store(str(store)), ALL)
+        return list(lost(frames, sums_of(collected(by_hour(frames.sessions))), Progress(quiet=True)))
 
     opened = open_store(str(store))
     less = sessions_of(opened, opened.hours()[1]).read_bytes()
@@ -66,7 +72,7 @@ def test_rows_that_the_store_has_lost_are_counted(
     assert "`sluice compact --rebuild --from 2026-11-21T13 --to 2026-11-21T14 ...`" in capsys.readouterr().err
 
 
-def test_a_skipped_file_is_remembered(run: Run, two_hours: TwoHours) -> None:
+def test_a_skipped_file_is_remembered(spark: "SparkSession", run: Run, two_hours: TwoHours) -> None:
     """Findings about an hour's files are reported after their deletion, for that hour only."""
     raw, folder = two_hours
     (raw / HOUR / "cut.parquet").write_bytes(b"PAR1")
@@ -75,14 +81,15 @@ def test_a_skipped_file_is_remembered(run: Run, two_hours: TwoHours) -> None:
     run(raw, folder, idle=True)
     store = open_store(str(folder))
     noon, after = store.hours()
-    names = [file.name for file in sources.frames_of(store, Selection(end_us=after)).files]
+    names = [file.name for file in sources.frames_of(lambda: spark, store, Selection(end_us=after)).files]
     assert names == [f"{HOUR}/a.parquet", f"{HOUR}/cut.parquet"]
-    assert f"{HOUR}/cut.parquet" not in [f.name for f in sources.frames_of(store, Selection(start_us=after)).files]
+    later = sources.frames_of(lambda: spark, store, Selection(start_us=after)).files
+    assert f"{HOUR}/cut.parquet" not in [file.name for file in later]
     assert noon < after
 
 
 def test_what_is_said_of_files_does_not_depend_on_when_they_came(
-    run: Run, two_hours: TwoHours, tmp_path: Path
+    spark: "SparkSession", run: Run, two_hours: TwoHours, tmp_path: Path
 ) -> None:
     """A late file is listed as in a store that was compacted from all files at once."""
     raw, store = two_hours
@@ -90,14 +97,14 @@ def test_what_is_said_of_files_does_not_depend_on_when_they_came(
     assert run(raw, store).late == 1
     run(raw, tmp_path / "whole")
     listed = [
-        files_table(sources.frames_of(open_store(str(folder)), ALL).files)
+        files_table(sources.frames_of(lambda: spark, open_store(str(folder)), ALL).files)
         for folder in (store, tmp_path / "whole")
     ]
     assert listed[0] == listed[1]
 
 
-def test_an_unknown_broker_is_refused_with_those_that_there_are(two_hours: TwoHours) -> None:
+def test_an_unknown_broker_is_refused_with_those_that_there_are(spark: "SparkSession", two_hours: TwoHours) -> None:
     """An unknown broker name is an error, not an empty report."""
     store = open_store(str(two_hours[1]))
     with pytest.raises(ReportError, match=r"broker b2: .*store has no rows of it, only of: b1"):
-        sources.frames_of(store, Selection(broker="b2"))
+        sources.frames_of(lambda: spark, store, Selection(broker="b2"))

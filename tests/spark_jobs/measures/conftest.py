@@ -1,5 +1,7 @@
 """A small store of handwritten hours, measured once for all tests of the result."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from spark_jobs.measures.frames import Finding, SourceFile, StoreFrames
@@ -8,6 +10,9 @@ from spark_jobs.measures.result import Result
 from spark_jobs.progress import Progress
 from tests.support.spark.compacted import HOUR, MINUTE, NOON, Row, session_hour, slot, starved_run, store_frames
 from tests.support.spark.metrics_files import histogram
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 HOURS = 3
 HOSTILE = "=cmd|' /C calc'!A0,\"<script>alert(1)</script>\"\r\n" + "x" * 65_000
@@ -80,7 +85,7 @@ def odd(hour: int) -> Row:
 
 
 @pytest.fixture(scope="session")
-def frames() -> StoreFrames:
+def frames(spark: "SparkSession") -> StoreFrames:
     """Three hours of three sessions and one that appears once; the first half of each hour is under pressure."""
     rows = [make(hour) for hour in range(HOURS) for make in (good, slow, odd)]
     rows.append(session_hour("once", 1, rows=1, connected_rows=1, duration_us=MINUTE, connected_us=MINUTE))
@@ -102,6 +107,7 @@ def frames() -> StoreFrames:
         for minute in range(60 * HOURS)
     ]
     return store_frames(
+        spark,
         rows,
         slots,
         [starved_run("slow-1", 57, 3), starved_run("slow-1", 60, 4)],

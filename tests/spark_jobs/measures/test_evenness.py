@@ -3,14 +3,15 @@
 import random
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from spark_jobs.arrays import Ints, exact_sum
-from spark_jobs.measures.evenness import Evenness, lorenz_curve
+from spark_jobs.measures.evenness import Evenness, by_group, by_point, lorenz_curve
+from tests.support.spark.compacted import collected
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.once
 
@@ -45,6 +46,8 @@ def samples() -> dict[str, list[int]]:
         "equal": [10_000_000_000] * 9,
         "two of four": [10**9, 10**9, 0, 0],
         "one has all": [0] * 9 + [10**12],
+        "zeros": [0, 0],
+        "greatest": [1 << 50] * 5 + [(1 << 50) - 1, 1],
         "small": [1, 2, 3, 4, 5, 2047, 2048, 2049],
         "Zipf": [10**12 // rank for rank in range(1, 400)],
         "nearly equal": [10**9 + rng.randrange(10**6) for _ in range(300)],
@@ -54,50 +57,44 @@ def samples() -> dict[str, list[int]]:
     return found
 
 
-def array(values: Sequence[int]) -> Ints:
-    """Values as an array."""
-    return np.array(values, np.int64)
+@pytest.fixture(scope="module")
+def values(spark: "SparkSession") -> "DataFrame":
+    """All groups, shuffled."""
+    rows = [(name, value) for name, group in samples().items() for value in group]
+    random.Random(1).shuffle(rows)
+    return spark.createDataFrame([*rows, ("none", None)], "name string, value bigint")
 
 
-@pytest.mark.parametrize(("name", "values"), samples().items())
-def test_indices_are_those_of_the_definitions(name: str, values: list[int]) -> None:
-    """Jain's index, the max-min share and Gini's coefficient to nine digits."""
-    found = Evenness.of(array(values))
-    assert found.n == len(values)
-    assert found.jain == pytest.approx(jain(values), abs=1e-9)
-    assert found.maxmin == pytest.approx(min(values) * len(values) / sum(values), abs=1e-9)
-    assert found.gini == pytest.approx(gini(values), abs=1e-9)
-    if name == "two of four":
-        assert found.jain == found.gini == 0.5
+def test_indices_are_those_of_the_definitions(values: "DataFrame") -> None:
+    """Jain's index, the max-min share and Gini's coefficient to nine digits; null if all is 0."""
+    found = {row["name"]: Evenness.of(row) for row in collected(by_group(values, ["name"]))}
+    zeros = found.pop("zeros")
+    assert (zeros.n, zeros.jain, zeros.maxmin, zeros.gini, zeros.lowest(1)) == (2, None, None, None, 0)
+    assert found.keys() == samples().keys() - {"zeros"}
+    for name, group in found.items():
+        own = samples()[name]
+        assert (group.n, group.total, group.squares) == (len(own), sum(own), sum(x * x for x in own)), name
+        assert group.jain == pytest.approx(jain(own), abs=1e-9), name
+        assert group.maxmin == pytest.approx(min(own) * len(own) / sum(own), abs=1e-9), name
+        assert group.gini == pytest.approx(gini(own), abs=1e-9), name
+    assert found["two of four"].jain == found["two of four"].gini == 0.5
 
 
-@pytest.mark.parametrize("values", samples().values(), ids=samples())
-def test_the_lorenz_curve_is_that_of_the_sorted_values(values: list[int]) -> None:
-    """101 points from (0, 0) to (1, 1)."""
-    curve = lorenz_curve(array(values))
-    assert [point[0] for point in curve] == [k / 100 for k in range(101)]
-    for k, (_, share) in enumerate(curve):
-        assert share == pytest.approx(lorenz(values, Fraction(k, 100)), abs=1e-9), k
+def test_the_lorenz_curve_is_that_of_the_sorted_values(values: "DataFrame") -> None:
+    """101 points from (0, 0) to (1, 1); none if all is 0."""
+    rows = collected(by_point(values, ["name"]))
+    for name, own in samples().items():
+        curve = lorenz_curve([row for row in rows if row["name"] == name])
+        if name == "zeros":
+            assert curve == []
+            continue
+        assert [point[0] for point in curve] == [k / 100 for k in range(101)], name
+        for k, (_, share) in enumerate(curve):
+            assert share == pytest.approx(lorenz(own, Fraction(k, 100)), abs=1e-9), (name, k)
 
 
 def test_nothing_has_no_indices() -> None:
-    """Without values or with zeros only, indices are null and there is no curve."""
-    zeros, none = Evenness.of(array([0, 0])), Evenness.of(array([]))
-    assert (zeros.jain, zeros.maxmin, zeros.gini, zeros.lowest(1)) == (None, None, None, 0)
+    """Without values, indices are null and there is no curve."""
+    none = Evenness()
     assert (none.jain, none.maxmin, none.gini, none.lowest(1)) == (None,) * 4
-    assert lorenz_curve(array([])) == lorenz_curve(array([0, 0])) == []
-
-
-def test_the_order_of_the_values_changes_nothing() -> None:
-    """Shuffled values have the same sums."""
-    values = samples()["lognormal 333"]
-    shuffled = random.Random(1).sample(values, len(values))
-    assert Evenness.of(array(values)) == Evenness.of(array(shuffled))
-
-
-@given(st.lists(st.tuples(st.integers(0, (1 << 51) - 1), st.integers(0, (1 << 51) - 1))))
-def test_sums_are_exact(pairs: list[tuple[int, int]]) -> None:
-    """Sums and sums of products beyond 64 bits."""
-    values, weights = array([x for x, _ in pairs]), array([y for _, y in pairs])
-    assert exact_sum(values) == sum(x for x, _ in pairs)
-    assert exact_sum(values, weights) == sum(x * y for x, y in pairs)
+    assert lorenz_curve([]) == []

@@ -2,24 +2,29 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
 from spark_jobs.errors import ReportError
-from spark_jobs.measures import files
+from spark_jobs.measures import files, sums, totals
 from spark_jobs.measures.frames import StoreFrames
 from spark_jobs.measures.layout import LAYOUTS, STARVED_SESSIONS
 from spark_jobs.measures.measure import measure
 from spark_jobs.measures.result import Result
+from spark_jobs.measures.sessions import per_client
 from spark_jobs.measures.summary import summary
 from spark_jobs.progress import Progress
 from spark_jobs.sources import frames_of
+from spark_jobs.store import schema
 from spark_jobs.store.store import Selection, open_store
 from tests.spark_jobs.measures.conftest import HOSTILE, HOURS
-from tests.support.spark.compacted import HOUR, MINUTE, NOON, HeldRows, session_hour, store_frames
+from tests.support.spark.compacted import HOUR, MINUTE, NOON, collected, frame, session_hour, store_frames
 from tests.support.spark.compacting import Run
 from tests.support.spark.metrics_files import row, write_metrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.once
 
@@ -58,11 +63,14 @@ def test_totals_and_reconciliation(result: Result) -> None:
     assert (books["difference"], books["rows_off"]) == (0, HOURS)
 
 
-def test_rates_are_over_the_time_that_rows_are_about() -> None:
+def test_rates_are_over_the_time_that_rows_are_about(spark: "SparkSession") -> None:
     """Hours without rows are left out, shared time counts once, and one session's idle days do not stretch an hour."""
     late = session_hour("late", 2, first_us=NOON - 24 * HOUR, sent_qos0=7200)
     over = session_hour("over", 3, first_us=NOON + 3 * HOUR - MINUTE, last_us=NOON + 3 * HOUR + 10 * MINUTE)
-    row = measure(store_frames([session_hour("a", 0), late, over]), "run", Progress(quiet=True)).one("totals", qos="0")
+    rows = frame(spark, schema.SESSIONS, [session_hour("a", 0), late, over])
+    needed = [column.alias(name) for name, column in totals.of_clients().items()]
+    [clients] = collected(per_client(rows).agg(*needed))
+    [_, row, *_] = totals.totals(sums.sums_of(collected(sums.by_hour(rows))), clients)
     assert row["seconds"] == 2 * 3600 + 600
     assert row["sent_per_second"] == pytest.approx(7200 / 7800, abs=1e-9)
 
@@ -144,7 +152,7 @@ def test_what_held_deliveries_up(result: Result) -> None:
     assert result.one("reasons", reason="queue_full", qos="0")["deliveries"] == 900
 
 
-def test_rates_are_over_the_time_connected(run: Run, tmp_path: Path) -> None:
+def test_rates_are_over_the_time_connected(spark: "SparkSession", run: Run, tmp_path: Path) -> None:
     """A client that was there for a part of an interval counts for that part, also if it has left before the end."""
     gone = {"connected": False, "ended": True, "connected_us": 6_400_000, "congested_us": 3_200_000}
     rows = [
@@ -154,7 +162,7 @@ def test_rates_are_over_the_time_connected(run: Run, tmp_path: Path) -> None:
     ]
     write_metrics(tmp_path / "metrics", rows)
     run(tmp_path / "metrics", tmp_path / "store")
-    frames = frames_of(open_store(str(tmp_path / "store")), Selection())
+    frames = frames_of(lambda: spark, open_store(str(tmp_path / "store")), Selection())
     made = measure(frames, "run", Progress(quiet=True), client_id="left")
     rates = {each["client_id"]: each["received_per_second"] for each in made.rows_of("publishers")}
     assert rates == {"left": 20, "came": 20, "stayed": 5}
@@ -197,39 +205,25 @@ def test_bad_input_is_counted_and_named(result: Result) -> None:
 def test_measuring_again_gives_the_same_bytes(result: Result, frames: StoreFrames) -> None:
     """Order and partitions of the rows do not change a byte of any table's files."""
 
-    def mixed(rows: object, by: str, length: int) -> HeldRows:
-        assert isinstance(rows, HeldRows)
-        return HeldRows(rows.rows.sort_by([(by, "descending")]), length)
+    def mixed(rows: "DataFrame", by: str, parts: int) -> "DataFrame":
+        return rows.orderBy(by, ascending=False).repartition(parts)
 
     other = replace(
         frames,
         sessions=mixed(frames.sessions, "sent_qos0", 3),
-        timeline=mixed(frames.timeline, "slot", 50),
-        starvation=mixed(frames.starvation, "start_us", 1),
+        timeline=mixed(frames.timeline, "slot", 2),
+        starvation=mixed(frames.starvation, "start_us", 2),
     )
     again = measure(other, "run", Progress(quiet=True))
     assert dict(files.encoded([again])) == dict(files.encoded([result]))
     assert again.facts == result.facts
 
 
-def test_no_rows_is_an_error_that_says_what_there_is() -> None:
+def test_no_rows_is_an_error_that_says_what_there_is(spark: "SparkSession") -> None:
     """The message names the run and what the store holds."""
-    empty = store_frames([], there="The store holds 2026-11-20.")
+    empty = store_frames(spark, [], there="The store holds 2026-11-20.")
     with pytest.raises(ReportError, match=r"run: no rows in the requested range\. The store holds 2026-11-20\."):
         measure(empty, "run", Progress(quiet=True))
-
-
-def test_many_sessions_are_merged_piece_by_piece(frames: StoreFrames, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The size of the pieces in which session hours are merged changes nothing."""
-    expected = measure(frames, "run", Progress(quiet=True))
-    monkeypatch.setattr("spark_jobs.measures.measure._MOST_HOURS", 2)
-    pieces = replace(frames, sessions=HeldRows(_rows(frames), 2))
-    assert measure(pieces, "run", Progress(quiet=True)) == expected
-
-
-def _rows(frames: StoreFrames) -> pa.Table:
-    assert isinstance(frames.sessions, HeldRows)
-    return frames.sessions.rows
 
 
 def test_the_summary_is_small_and_has_stable_names(result: Result) -> None:

@@ -1,29 +1,41 @@
 """Merging hours to clients, fairness by listener and client id prefix, and Lorenz curves."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
 from spark_jobs.measures import fairness, lorenz
-from spark_jobs.measures.sessions import of_hours, per_client
-from spark_jobs.measures.top import WORST, first_of_each, window_full
+from spark_jobs.measures.sessions import per_client
+from spark_jobs.measures.top import WORST, by_table, first_of_each, window_full
 from spark_jobs.store import schema
-from tests.support.spark.compacted import HOUR, MINUTE, NOON, Row, session_hour, table
+from tests.support.spark.compacted import HOUR, MINUTE, NOON, Row, collected, frame, session_hour
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.once
 
 
-def sessions(rows: list[Row]) -> pa.Table:
+def sessions(spark: "SparkSession", rows: list[Row]) -> "DataFrame":
     """One row per client."""
-    return per_client(of_hours(table(schema.SESSIONS, rows)))
+    return per_client(frame(spark, schema.SESSIONS, rows))
 
 
-def fair(rows: list[Row]) -> dict[tuple[str, str, str], dict[str, Any]]:
+def fair(spark: "SparkSession", rows: list[Row]) -> dict[tuple[str, str, str], dict[str, Any]]:
     """The rows of the table by scope, name and QoS."""
-    each = sessions(rows)
-    found = fairness.fairness(each, MINUTE, fairness.largest_groups(each))
+    each = sessions(spark, rows)
+    groups = groups_of(fairness.largest_groups(each).collect())
+    found = fairness.fairness(collected(fairness.by_scope(each, MINUTE, groups)), groups)
     return {(row["scope"], row["name"], row["qos"]): row for row in found}
+
+
+def groups_of(rows: list[Any]) -> dict[str, list[str]]:
+    """The names with rows of their own."""
+    in_order = sorted(rows, key=lambda row: row["place"])
+    return {
+        scope: [row["name"] for row in in_order if row["scope"] == scope][: fairness.MOST_NAMES]
+        for scope in fairness.GROUPED_BY
+    }
 
 
 def q0(client_id: str, offered: int, sent: int, **values: Any) -> Row:
@@ -31,7 +43,7 @@ def q0(client_id: str, offered: int, sent: int, **values: Any) -> Row:
     return session_hour(client_id, offered_qos0=offered, sent_qos0=sent, dropped_qos0=offered - sent, **values)
 
 
-def test_hours_and_sessions_of_a_client_add_up() -> None:
+def test_hours_and_sessions_of_a_client_add_up(spark: "SparkSession") -> None:
     """Counters are summed, gauges are maxima, and the listener is that of the last hour."""
     rows = [
         session_hour("a", 0, listener="z", offered_qos0=1, offered_qos2=2, mqueue_max=9, dropped_expired_qos1=4),
@@ -40,7 +52,7 @@ def test_hours_and_sessions_of_a_client_add_up() -> None:
         session_hour("a", 0, listener="x", broker="b2"),
         session_hour("a", 0, session_started_us=NOON + 1),
     ]
-    found = {r["broker"]: r for r in sessions(rows).to_pylist()}
+    found = {r["broker"]: r for r in collected(sessions(spark, rows))}
     assert len(found) == 2
     one = found["b1"]
     assert (one["listener"], one["offered"], one["mqueue_max"], one["gated"], one["begun"]) == ("b", 6, 9, 5, 2)
@@ -48,16 +60,15 @@ def test_hours_and_sessions_of_a_client_add_up() -> None:
     assert found["b2"]["listener"] == "x"
 
 
-def test_years_in_one_hour_do_not_overflow() -> None:
+def test_years_in_one_hour_do_not_overflow(spark: "SparkSession") -> None:
     """Comparisons of the longest possible times do not overflow."""
-    each = sessions([session_hour(duration_us=1 << 62, window_full_us=1 << 62)])
-    assert each["overlong_hours"].to_pylist() == [1]
-    assert window_full(each).tolist() == [True]
+    each = sessions(spark, [session_hour(duration_us=1 << 62, window_full_us=1 << 62)])
+    assert each.select("overlong_hours", window_full()).collect() == [(1, True)]
 
 
-def test_known_answers() -> None:
+def test_known_answers(spark: "SparkSession") -> None:
     """Half as much for one of two gives J = 0.9; idle sessions and a drained backlog do not count."""
-    found = fair([q0("a", 100, 100), q0("b", 100, 50), q0("idle", 0, 0), session_hour("c", offered_qos1=5)])
+    found = fair(spark, [q0("a", 100, 100), q0("b", 100, 50), q0("idle", 0, 0), session_hour("c", offered_qos1=5)])
     row = found["all", "", "0"]
     assert (row["clients"], row["jain_delivery_ratio"], row["lowest_delivery_ratio"]) == (2, 0.9, 0.5)
     assert row["jain_goodput"] == pytest.approx(0.9, abs=1e-6)
@@ -67,11 +78,11 @@ def test_known_answers() -> None:
     assert found["all", "", "1"]["jain_delivery_ratio"] is None
     assert found["all", "", "1"]["lowest_delivery_ratio"] == 0
     assert found["all", "", "2"]["clients"] == 0
-    drained = fair([session_hour("a", offered_qos0=10, sent_qos0=30), q0("b", 10, 10)])
+    drained = fair(spark, [session_hour("a", offered_qos0=10, sent_qos0=30), q0("b", 10, 10)])
     assert drained["all", "", "0"]["jain_delivery_ratio"] == 1
 
 
-def test_goodput_is_per_connected_time() -> None:
+def test_goodput_is_per_connected_time(spark: "SparkSession") -> None:
     """Half the time connected and half as much sent is the same goodput; very short connections do not count."""
     rows = [
         q0("a", 60, 60),
@@ -79,17 +90,17 @@ def test_goodput_is_per_connected_time() -> None:
         q0("gone", 30, 0, connected_us=0),
         q0("glimpse", 30, 1, connected_us=MINUTE // 2),
     ]
-    row = fair(rows)["all", "", "all"]
+    row = fair(spark, rows)["all", "", "all"]
     assert (row["clients"], row["goodput_clients"], row["left_out"]) == (3, 2, 1)
     assert (row["jain_goodput"], row["maxmin_goodput"], row["gini_goodput"]) == (1, 1, 0)
     assert row["mean_goodput"] == row["lowest_goodput"] == pytest.approx(1 / 60, abs=1e-9)
 
 
-def test_scopes_are_listeners_and_client_prefixes() -> None:
+def test_scopes_are_listeners_and_client_prefixes(spark: "SparkSession") -> None:
     """Each listener and each of the largest client id prefixes has its own rows; the rest is one group, last."""
     rows = [q0(f"big-{i}", 10, 10 - i, client_prefix="big", listener="tls") for i in range(3)]
     rows += [q0(f"g{i:02}-x", 10, 10, client_prefix=f"g{i:02}") for i in range(31)]
-    found = fair(rows)
+    found = fair(spark, rows)
     assert found["listener", "tls", "0"]["lowest_delivery_ratio"] == 0.8
     assert found["listener", "tcp", "0"]["clients"] == 31
     groups = [name for scope, name, qos in found if scope == "client_prefix" and qos == "0"]
@@ -100,18 +111,18 @@ def test_scopes_are_listeners_and_client_prefixes() -> None:
     assert ("client_prefix", "big", "1") not in found
 
 
-def test_lorenz_curves() -> None:
+def test_lorenz_curves(spark: "SparkSession") -> None:
     """One of two sessions is sent everything: half of the sessions has 0 of the goodput and half of the offered."""
-    each = sessions([q0("a", 10, 0), q0("b", 10, 10)])
+    each = sessions(spark, [q0("a", 10, 0), q0("b", 10, 10)])
     curves: dict[str, dict[float, float]] = {}
-    for row in lorenz.lorenz(each, MINUTE):
+    for row in lorenz.lorenz(collected(lorenz.points(each, MINUTE))):
         curves.setdefault(row["what"], {})[row["share_clients"]] = row["share"]
     assert curves.keys() == set(lorenz.CURVES)
     assert all(len(curve) == 101 for curve in curves.values())
     assert (curves["goodput"][0.5], curves["delivery_ratio"][0.75], curves["offered"][0.5]) == (0, 0.5, 0.5)
 
 
-def test_all_poorly_served_clients_are_counted() -> None:
+def test_all_poorly_served_clients_are_counted(spark: "SparkSession") -> None:
     """Those below 95 % of what was due, of all and of each broker; at 95 % nobody, nor who missed it while away."""
     rows = [q0(f"poor-{n}", 100, 94) for n in range(40)]
     rows += [q0(f"other-{n}", 100, 0, broker="b2") for n in range(2)]
@@ -119,12 +130,12 @@ def test_all_poorly_served_clients_are_counted() -> None:
     waits = {"waiting_qos1": 80, "away_waiting_qos1": 80}
     rows += [session_hour(f"waits-{n}", offered_qos1=100, sent_qos1=20, **waits) for n in range(5)]
     rows += [q0("never", 100, 0, connected_us=0, away_dropped_qos0=100), q0("good", 100, 95)]
-    found = fair(rows)
+    found = fair(spark, rows)
     assert found["all", "", "all"]["poorly_served"] == found["all", "", "0"]["poorly_served"] == 42
     assert found["broker", "b1", "all"]["poorly_served"] == 40
     assert found["broker", "b2", "all"]["poorly_served"] == 2
     assert found["all", "", "1"]["poorly_served"] == 0
     assert [found["all", "", qos]["away"] for qos in ("all", "0", "1")] == [36, 31, 5]
     assert found["all", "", "all"]["clients"] == 78
-    worst = first_of_each(sessions(rows))[WORST]
+    worst = by_table(collected(first_of_each(sessions(spark, rows))))[WORST]
     assert [row["client_id"][:5] for row in worst] == ["other"] * 2 + ["poor-"] * 18

@@ -1,17 +1,22 @@
 """Runs of starved intervals, merged across hours, and starved sessions."""
 
-import pyarrow as pa
+from typing import TYPE_CHECKING
+
 import pytest
 
 from spark_jobs.measures import starvation
+from spark_jobs.measures.sessions import per_client
 from spark_jobs.store import schema
-from tests.support.spark.compacted import HOUR, MINUTE, NOON, SECOND, starved_run, table
+from tests.support.spark.compacted import HOUR, MINUTE, NOON, SECOND, collected, frame, session_hour, starved_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.once
 
 
 @pytest.fixture(scope="module")
-def pieces() -> pa.Table:
+def pieces(spark: "SparkSession") -> "DataFrame":
     """Two minutes before the hour and five after it; one minute three times; and runs almost in a row."""
     late = starved_run("nearly", 3, 2)
     late["start_us"] += SECOND + 1
@@ -27,12 +32,12 @@ def pieces() -> pa.Table:
         starved_run("close", 1, 2),
         close,
     ]
-    return starvation.with_runs(table(schema.STARVATION, rows))
+    return starvation.with_runs(frame(spark, schema.STARVATION, rows))
 
 
-def test_runs_go_on_across_hours(pieces: pa.Table) -> None:
+def test_runs_go_on_across_hours(pieces: "DataFrame") -> None:
     """A run that was split at the hour is merged; a gap of up to a second does not split a run."""
-    runs = sorted((r["client_id"], r["intervals"], r["offered"]) for r in starvation.runs_of(pieces).to_pylist())
+    runs = sorted((r["client_id"], r["intervals"], r["offered"]) for r in collected(starvation.runs_of(pieces)))
     assert runs == [
         ("close", 4, 4),
         ("long", 3, 3),
@@ -43,10 +48,10 @@ def test_runs_go_on_across_hours(pieces: pa.Table) -> None:
     ]
 
 
-def test_only_runs_that_count_make_a_session_starved(pieces: pa.Table) -> None:
+def test_only_runs_that_count_make_a_session_starved(spark: "SparkSession", pieces: "DataFrame") -> None:
     """Three intervals in a row starve a session, three single ones do not; the longest comes first."""
-    starved = starvation.starved_sessions(starvation.runs_of(pieces), 3)
-    worst = starved.to_pylist()
+    known = per_client(frame(spark, schema.SESSIONS, [session_hour(name) for name in ("long", "close", "short")]))
+    worst = collected(starvation.starved_sessions(pieces, known, 3))
     assert [row["client_id"] for row in worst] == ["long", "close"]
     first = worst[0]
     assert (first["runs"], first["longest_intervals"], first["longest_us"]) == (2, 7, 7 * MINUTE)
@@ -55,9 +60,9 @@ def test_only_runs_that_count_make_a_session_starved(pieces: pa.Table) -> None:
     assert worst[1]["waiting"] == 7
 
 
-def test_runs_are_counted_by_length(pieces: pa.Table) -> None:
+def test_runs_are_counted_by_length(pieces: "DataFrame") -> None:
     """First all long runs, then every length, with the numbers of sessions."""
-    rows = starvation.starvation(starvation.runs_of(pieces), 3, 2 * HOUR)
+    rows = starvation.starvation(collected(starvation.by_length(pieces, 3)), 3, 2 * HOUR)
     assert [(row["length"], row["runs"], row["clients"]) for row in rows] == [
         ("all", 3, 2),
         ("1", 3, 1),
@@ -71,15 +76,15 @@ def test_runs_are_counted_by_length(pieces: pa.Table) -> None:
     assert rows[0]["seconds"] == pytest.approx(14 * 60)
 
 
-def test_episodes_are_times_in_which_anybody_starved() -> None:
+def test_episodes_are_times_in_which_anybody_starved(spark: "SparkSession") -> None:
     """Runs of several clients at once, or one after the other, are one episode; a later one is another."""
     pieces = [starved_run("a", 0, 10), starved_run("b", 5, 10), starved_run("c", 7, 3), starved_run("d", 40, 5)]
-    runs = starvation.runs_of(starvation.with_runs(table(schema.STARVATION, pieces)))
-    row = starvation.starvation(runs, 3, 100 * MINUTE)[0]
+    runs = starvation.by_length(starvation.with_runs(frame(spark, schema.STARVATION, pieces)), 3)
+    row = starvation.starvation(collected(runs), 3, 100 * MINUTE)[0]
     assert (row["episodes"], row["episode_seconds"], row["episodes_share"]) == (2, 10 * 60, 0.2)
     assert (row["first_us"], row["last_us"]) == (NOON, NOON + 45 * MINUTE)
 
 
-def test_hours_count_their_starved_sessions(pieces: pa.Table) -> None:
+def test_hours_count_their_starved_sessions(pieces: "DataFrame") -> None:
     """A run across the hour counts in both hours; a session counts once in an hour."""
-    assert starvation.per_hour(pieces, 3) == {NOON: 2, NOON + HOUR: 1}
+    assert sorted(starvation.by_hour(pieces, 3).collect()) == [(NOON, 2), (NOON + HOUR, 1)]

@@ -1,13 +1,13 @@
 """Compacted rows for tests of the measures: literal rows by the columns of `spark_jobs.store.schema`."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.measures.frames import StoreFrames
 from spark_jobs.store import schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 HOUR = schema.HOUR_US
 SECOND = 1_000_000
@@ -70,26 +70,20 @@ def starved_run(client_id: str = "a", start: int = 0, intervals: int = 1, **valu
     return _row(schema.STARVATION, defaults | values)
 
 
-def table(dataset: str, rows: Sequence[Row]) -> pa.Table:
-    """Rows as a table with the dataset's columns, times in microseconds."""
-    return pa.Table.from_pylist(list(rows), schema=pa.schema(list(schema.arrow_types(dataset).items())))
+def frame(spark: "SparkSession", dataset: str, rows: Sequence[Row]) -> "DataFrame":
+    """Rows with the dataset's columns, times in microseconds."""
+    columns = schema.DATASETS[dataset]
+    kinds = ", ".join(f"`{column.name}` {column.type}" for column in columns)
+    return spark.createDataFrame([tuple(row[column.name] for column in columns) for row in rows], kinds)
 
 
-@dataclass(frozen=True)
-class HeldRows:
-    """Rows in memory, in parts of some length."""
-
-    rows: pa.Table
-    length: int = 1_000_000
-
-    def parts(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """See `Rows`."""
-        wanted = self.rows if columns is None else self.rows.select([n for n in self.rows.column_names if n in columns])
-        for start in range(0, max(1, wanted.num_rows), self.length):
-            yield wanted.slice(start, self.length)
+def collected(rows: "DataFrame") -> list[Row]:
+    """The rows of a frame."""
+    return [row.asDict() for row in rows.collect()]
 
 
 def store_frames(
+    spark: "SparkSession",
     sessions: Sequence[Row],
     timeline: Sequence[Row] = (),
     starvation: Sequence[Row] = (),
@@ -97,9 +91,9 @@ def store_frames(
 ) -> StoreFrames:
     """All the rows of a selection."""
     return StoreFrames(
-        HeldRows(table(schema.SESSIONS, sessions)),
-        HeldRows(table(schema.TIMELINE, timeline)),
-        HeldRows(table(schema.STARVATION, starvation)),
+        frame(spark, schema.SESSIONS, sessions),
+        frame(spark, schema.TIMELINE, timeline),
+        frame(spark, schema.STARVATION, starvation),
         slot_us=SLOT,
         **values,
     )

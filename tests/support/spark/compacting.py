@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.compaction.compact import Compacted, Options, compact
-from spark_jobs.measures.frames import Rows
 from spark_jobs.progress import Progress
-from spark_jobs.store.store import open_store
+from spark_jobs.store.store import StoredRows, open_store
 from tests.support.spark.metrics_files import Row, histogram, row, write_file
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def runner(spark: "SparkSession") -> Run:
     return run_it
 
 
-def rows_of(rows: Rows) -> list[Row]:
+def rows_of(rows: StoredRows) -> list[Row]:
     """Stored rows."""
     return [row for part in rows.parts() for row in part.to_pylist()]
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +19,9 @@ from spark_jobs.store.store import Selection, open_store
 from spark_jobs.thresholds import check
 from tests.support.spark.compacting import Run
 from tests.support.spark.metrics_files import Row, at, histogram, row, write_metrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.once
 
@@ -158,11 +162,12 @@ def store(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(store: Path) -> Callable[[str], Report]:
+def report(spark: "SparkSession", store: Path) -> Callable[[str], Report]:
     """The report of a broker."""
 
+    @cache
     def of(broker: str) -> Report:
-        frames = frames_of(open_store(str(store)), Selection(broker=broker))
+        frames = frames_of(lambda: spark, open_store(str(store)), Selection(broker=broker))
         result = measure(frames, "run", Progress(quiet=True))
         return Report(result, plain(headline([result])), {each.subject: each for each in findings(result)})
 
