@@ -4,7 +4,8 @@ import pytest
 
 from protocol import packet_types
 from session.limits import NEVER, Limits
-from tests.support.session.messages import resent, texts
+from session.window import Restored
+from tests.support.session.messages import message, resent, texts
 from tests.support.session.peer import Peer
 
 
@@ -148,6 +149,18 @@ def test_a_pass_at_a_time(version: int) -> None:
     assert lengths[:3] == [3, 6, 9]  # two of them have less than 64 KiB
     assert [kind for kind, _, _ in came] == ["dup"] * 10 + ["new"]
     assert [packet_id for _, packet_id, _ in came] == list(range(1, 12))
+
+
+def test_the_next_pass_begins_with_the_first_packet_id() -> None:
+    """FC-38: packet ids begin again at 1 after 65,535, and a pass may end before that one."""
+    peer = Peer(Limits(max_inflight=20))
+    peer.session.sender.window.restore(Restored(message("kept", 1, size=30_000), 65_530, received=False), peer.now)
+    peer.deliver(*range(7), qos=1, size=30_000)
+    peer.disconnect()
+
+    peer.connect()
+
+    assert [packet_id for _, packet_id, _ in resent(peer.run())] == [65_533, 65_534, 65_535, 1, 2]
 
 
 def test_within_the_rate() -> None:
