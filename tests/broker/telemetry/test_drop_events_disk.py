@@ -270,6 +270,21 @@ def test_what_has_ended_outlives_compaction(tmp_path: Path) -> None:
         assert told == ["one", "one", "two"]
 
 
+def test_what_nobody_asks_for_leaves_the_journal(tmp_path: Path) -> None:
+    """FC-35: an ended session whose drops are not told yet goes at a start without drop events."""
+    with broker_on(tmp_path, 1) as (local, storage):
+        connected(local, storage, "loser", "t").drop()
+        publish(local, *[Publish(b"t", BIG, 1) for _ in range(MANY)])
+        on_disk(local, storage)
+    with broker_on(tmp_path, 1, drop_events={"max_rate": 1}) as (local, storage):
+        anew(local, "loser")  # one drop is told at once; the others are put off
+        settle(local, storage)
+        assert storage.read().sessions
+    with broker_on(tmp_path, 1) as (local, storage):
+        on_disk(local, storage)
+        assert not storage.read().sessions
+
+
 async def _hold(storage: Storage, goes_on: Event) -> None:
     """Nothing is read back until then."""
     reader = storage.journal.reader
