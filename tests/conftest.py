@@ -26,6 +26,7 @@ SPARK_SECONDS: Final = 400
 """The limit of a test with Spark. One that is interrupted leaves Python and Java out of step, and fails all others."""
 
 JOBS: Final = "tests/spark_jobs/"
+COMPACTION: Final = "tests/spark_jobs/compaction/"
 PAGE: Final = "tests/spark_jobs/page/"
 """Tests of the report's page, which need a browser and no Java."""
 CLIENTS: Final = "tests/clients/"
@@ -89,12 +90,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Scheduling | None":
-    """With `--dist loadfile` have one process run all tests of Spark jobs: each would have a Java of its own."""
+    """With `--dist loadfile` have two processes run the tests of Spark jobs: each process has a Java of its own."""
     from xdist.scheduler import LoadFileScheduling
 
     class ByFile(LoadFileScheduling):  # type: ignore[misc]  # it has no types
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
+            if file.startswith(COMPACTION):
+                return COMPACTION
             return JOBS if file.startswith(JOBS) and not file.startswith(PAGE) else file
 
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None

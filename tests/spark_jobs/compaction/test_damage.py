@@ -6,7 +6,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.compaction import plan
 from spark_jobs.store.store import open_store
 from tests.support.damage import overstate, spoil, turn_a_bit
 from tests.support.spark.compacting import HOUR, NEXT, Run, minutes, rows_of
@@ -16,9 +15,8 @@ pytestmark = pytest.mark.spark
 COUNTED = [row(end=3600 + n, offered_qos1=n * n) for n in range(1, 21)]
 
 
-def test_each_damaged_file_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_damaged_file_is_named(run: Run, tmp_path: Path) -> None:
     """Garbage, a turned bit, too few values, an unknown codec and a null in a histogram cost one file each."""
-    monkeypatch.setattr(plan, "BATCH_HOURS", 1)
     raw, store = tmp_path / "raw", tmp_path / "store"
     write_file(raw / HOUR / "first.parquet", minutes(1))
     write_file(raw / NEXT / "good.parquet", minutes(61))
