@@ -231,7 +231,7 @@ def test_wrong_key(tmp_path: Path, certificates: Certificates) -> None:
 
 
 @pytest.mark.parametrize(("command", "needed"),
-    [("report", "required: --out"), ("compact", "required: --metrics"), ("index", "required: --reports")],
+    [("report", "required: --out"), ("compact", "required: --store"), ("index", "required: --reports")],
 )
 def test_jobs_are_passed_on(tmp_path: Path, command: str, needed: str) -> None:
     """`report` and `compact` pass their arguments to the Spark job's command, and return its status."""
