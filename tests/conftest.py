@@ -84,7 +84,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     items.sort(key=turn)
     for item in items:
-        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
+        by_spark = item.get_closest_marker("spark") or "spark" in getattr(item, "fixturenames", ())
+        if by_spark and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SPARK_SECONDS))
 
 
