@@ -48,7 +48,7 @@ _SQL: Final = {
     "spark.sql.files.openCostInBytes": str(256 << 10),
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",  # files are listed already
 }
-"""Settings of every session, also of one that spark-submit has started."""
+"""Settings of every session, also of one that spark-submit or a notebook has started."""
 
 # By default Java does not compile methods as long as Spark makes for rows of a hundred columns. It also gives up a
 # small method of Spark that it has compiled 400 times, as each query calls it with other classes.
@@ -68,7 +68,10 @@ _SETTINGS: Final = {
 }
 
 SHORT: Final = {_JVM_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
-"""For jobs with many short queries: Java's second compiler takes longer than it saves."""
+"""For jobs with many short queries: Java's second compiler takes longer than it saves.
+
+Alone the first one has room for the code of three reports by default, and compiles nothing more when that is full.
+"""
 _ROWS_OF_A_PARTITION: Final = 200_000
 
 # Spark does not log, so that the console shows only the report's progress; its exceptions are reported anyway. Under
@@ -162,7 +165,7 @@ class Starting:
 def beside(master: str | None, progress: Progress, settings: Mapping[str, str] | None = None) -> Iterator[Starting]:
     """A session that starts when it is begun or asked for, and stops after the block; arguments as of `session`.
 
-    One that this process has already, as a notebook does, is used and stays.
+    If this process has Spark already, as a notebook does, that is used and stays; its settings do not change.
     """
     from pyspark.sql import SparkSession
 
@@ -171,7 +174,7 @@ def beside(master: str | None, progress: Progress, settings: Mapping[str, str] |
 
     def start() -> Started:
         if running is not None:
-            return Started(running, f"Spark {running.version}, which runs already")
+            return Started(_with_sql(running.newSession()), f"Spark {running.version}, which runs already")
         return stack.enter_context(session(master, settings))
 
     with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
@@ -332,7 +335,10 @@ def _adopt(master: str | None) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
-    spark = (builder.master(master) if master else builder).getOrCreate()
+    return _with_sql((builder.master(master) if master else builder).getOrCreate())
+
+
+def _with_sql(spark: "SparkSession") -> "SparkSession":
     for name, value in _SQL.items():
         spark.conf.set(name, value)
     return spark

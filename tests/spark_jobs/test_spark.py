@@ -123,11 +123,19 @@ def test_it_starts_beside_other_work(
     assert "done: Spark on a test, started in 0." in told
 
 
-def test_a_session_that_runs_already_is_used(spark: "SparkSession") -> None:
-    """As in a notebook; it is not stopped."""
-    with beside(None, Progress(quiet=True)) as starting:
-        assert starting() is spark
-    assert spark.range(3).count() == 3
+def test_spark_that_runs_already_is_used(spark: "SparkSession") -> None:
+    """As in a notebook: it is not stopped, the job has UTC, and the notebook keeps its time zone."""
+    zone = "spark.sql.session.timeZone"
+    before = spark.conf.get(zone) or "UTC"
+    spark.conf.set(zone, "Asia/Kolkata")
+    try:
+        with beside(None, Progress(quiet=True)) as starting:
+            assert starting().conf.get(zone) == "UTC"
+            assert starting().sparkContext is spark.sparkContext
+        assert spark.conf.get(zone) == "Asia/Kolkata"
+        assert spark.range(3).count() == 3
+    finally:
+        spark.conf.set(zone, before)
 
 
 def test_a_start_that_fails_is_told_to_who_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
