@@ -139,6 +139,6 @@ def test_every_report_is_of_one_version(run: Run, tmp_path: Path) -> None:
     run(rounds.raw, rounds.store)
     run(rounds.raw, tmp_path / "whole")
     assert tables(rounds.store) == tables(tmp_path / "whole")
-    assert [row["rows"] for row in rows_of(open_store(str(rounds.store)).sessions())] == [ROUNDS + 1] * HOURS
+    assert [row["rows"] for row in rows_of(open_store(str(rounds.store)))] == [ROUNDS + 1] * HOURS
     assert rounds.compared > ROUNDS // 2
     assert rounds.killed

@@ -3,23 +3,28 @@
 import os
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.errors import ReportError
+from spark_jobs.sources import frames_of
 from spark_jobs.storage import StorageError
 from spark_jobs.storage.local import LocalStorage
 from spark_jobs.store import delta
 from spark_jobs.store.delta import ConflictError
-from spark_jobs.store.schema import SESSIONS, stored_schema
+from spark_jobs.store.schema import SESSIONS, TIMELINE, stored_schema
 from spark_jobs.store.store import Selection, open_store
 from spark_jobs.store.taken import FileRecord
 from tests.support.spark.compacting import HOUR, NEXT, Run, minutes, rows_of, tables
 from tests.support.spark.metrics_files import NOON, arrow_schema, histogram, write_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.once
 
@@ -87,7 +92,7 @@ def test_every_kind_of_file_is_judged_and_named(run: Run, tmp_path: Path) -> Non
         "pipe.parquet": "unreadable",
         "zeros.parquet": "unreadable",
     }
-    sessions = {made["client_id"]: made for made in rows_of(open_store(str(store)).sessions())}
+    sessions = {made["client_id"]: made for made in rows_of(open_store(str(store)))}
     assert {name: made["rows"] for name, made in sessions.items()} == {"a": 6, "b": 2}
     assert sessions["a"]["offered_qos1"] == 18
     assert sessions["a"]["ack_qos1_buckets"] == histogram([5, 11] * 6)
@@ -97,7 +102,7 @@ def test_every_kind_of_file_is_judged_and_named(run: Run, tmp_path: Path) -> Non
 
 
 def test_a_day_that_arrives_bit_by_bit_gives_the_same_store(
-    run: Run, two_hours: TwoHours, tmp_path: Path
+    spark: "SparkSession", run: Run, two_hours: TwoHours, tmp_path: Path
 ) -> None:
     """Files in any order, with a late one and a copy, give the same rows as one run over all."""
     (raw, store), whole = two_hours, tmp_path / "whole"
@@ -109,11 +114,12 @@ def test_a_day_that_arrives_bit_by_bit_gives_the_same_store(
     run(raw, whole)
     assert tables(store) == tables(whole)
     opened = open_store(str(store))
-    assert opened.watermarks == {"b1": max(row["slot"] for row in rows_of(opened.timeline()))}
-    noon = opened.hours()[0]
-    assert len(rows_of(opened.sessions(Selection(end_us=noon + 1)))) == 1
-    assert len(rows_of(opened.timeline(Selection(noon + 120_000_000, noon + 180_000_000)))) == 1
-    assert rows_of(opened.sessions(Selection(broker="other"))) == []
+    assert opened.watermarks == {"b1": max(row["slot"] for row in rows_of(opened, TIMELINE))}
+    noon, found = opened.hours()[0], partial(frames_of, lambda: spark, opened)
+    assert found(Selection(end_us=noon + 1)).sessions.count() == 1
+    assert found(Selection(noon + 120_000_000, noon + 180_000_000)).timeline.count() == 1
+    with pytest.raises(ReportError, match="has no rows of it"):
+        found(Selection(broker="other"))
 
 
 def test_a_file_that_was_changed_in_place_is_taken_in(run: Run, tmp_path: Path) -> None:
@@ -123,7 +129,7 @@ def test_a_file_that_was_changed_in_place_is_taken_in(run: Run, tmp_path: Path) 
         rows = minutes(1, 2, offered_qos1=offered)
         sizes.add(write_file(raw / HOUR / "a.parquet", rows, arrow_schema(), "none").stat().st_size)
         assert run(raw, store).hours == 1
-        assert [made["offered_qos1"] for made in rows_of(open_store(str(store)).sessions())] == [2 * offered]
+        assert [made["offered_qos1"] for made in rows_of(open_store(str(store)))] == [2 * offered]
     assert len(sizes) == 1
     assert run(raw, store, idle=True).hours == 0
 
@@ -145,7 +151,7 @@ def test_what_deleted_files_gave_stays(run: Run, two_hours: TwoHours, tmp_path: 
     run(tmp_path / "raw2", whole)
     for name in ("sessions", "starvation"):
         assert tables(store)[name] == tables(whole)[name]
-    slots = rows_of(open_store(str(store)).timeline())
+    slots = rows_of(open_store(str(store)), TIMELINE)
     assert [made["rows"] for made in slots] == [1, 1, 2, 1]  # as the first file with each interval says
     shutil.move(again, first)
     assert run(raw, store, idle=True).hours == 0
@@ -168,7 +174,7 @@ def test_the_second_of_two_runs_starts_again(
     monkeypatch.setattr("spark_jobs.compaction.compact.commit", after_another)
     assert run(raw, store).hours == 0
     assert others == [1]
-    assert [made["rows"] for made in rows_of(open_store(str(store)).sessions())] == [2, 2]
+    assert [made["rows"] for made in rows_of(open_store(str(store)))] == [2, 2]
 
 
 def test_a_store_that_never_rests_is_named(

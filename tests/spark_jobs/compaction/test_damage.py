@@ -37,6 +37,6 @@ def test_each_damaged_file_is_named(run: Run, tmp_path: Path) -> None:
         "null.parquet": "impossible values: an entry of ack_qos1_buckets is null or out of range; expected 0 to "
         "281,474,976,710,655",
     }
-    made = [(made["rows"], made["offered_qos1"]) for made in rows_of(open_store(str(store)).sessions())]
+    made = [(made["rows"], made["offered_qos1"]) for made in rows_of(open_store(str(store)))]
     assert made == [(1, 3), (1, 3)]
     assert run(raw, store, idle=True).skipped == 5

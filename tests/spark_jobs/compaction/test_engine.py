@@ -27,4 +27,4 @@ def test_metrics_of_every_storage(run: Run, tmp_path: Path, monkeypatch: pytest.
     for base in (f"file://{tmp_path}", str(tmp_path)):
         found = run(f"{base}/raw metrics", f"{base}/store")
         assert (found.hours, found.files, found.skipped) == (0, 2, 1)
-        assert rows_of(open_store(f"{base}/store").sessions())[0]["rows"] == 2
+        assert rows_of(open_store(f"{base}/store"))[0]["rows"] == 2

@@ -169,7 +169,7 @@ def test_object_stores_forget_too(stored: Stored, monkeypatch: pytest.MonkeyPatc
     assert erasure.forget(uri, SECRET, QUIET).hours == 2
     assert mentions(store, SECRET) == []
     assert not [path for path in store.rglob("hour=12/*") if path.is_file()]
-    assert {made["client_id"] for made in rows_of(open_store(uri).sessions())} == {OTHER}
+    assert {made["client_id"] for made in rows_of(open_store(uri))} == {OTHER}
 
 
 def test_a_forgotten_client_does_not_come_back(spark: "SparkSession", run: Run, stored: Stored) -> None:
@@ -317,7 +317,7 @@ def test_what_another_run_has_just_written_stays(
     forget(store)
     committed(*waiting[0])
     require_sound(open_store(str(store)))
-    assert {made["client_id"] for made in rows_of(open_store(str(store)).sessions())} == {OTHER, "new"}
+    assert {made["client_id"] for made in rows_of(open_store(str(store)))} == {OTHER, "new"}
 
 
 def test_a_report_that_runs_meanwhile_says_what_to_do(stored: Stored) -> None:

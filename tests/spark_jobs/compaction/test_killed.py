@@ -70,7 +70,7 @@ def test_killed_while_it_writes(run: Run, two_hours: tuple[Path, Path]) -> None:
         process.communicate()
     assert held(store) == whole
     assert run(metrics, store).hours == 1
-    assert [made["rows"] for made in rows_of(open_store(str(store)).sessions())] == [2, 2]
+    assert [made["rows"] for made in rows_of(open_store(str(store)))] == [2, 2]
 
 
 @pytest.mark.slow

@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from spark_jobs.compaction.compact import Compacted, Options, compact
 from spark_jobs.progress import Progress
-from spark_jobs.store.store import StoredRows, open_store
+from spark_jobs.store.schema import SESSIONS, STARVATION, TIMELINE, TIMES, arrow_types
+from spark_jobs.store.store import Store, open_store
 from tests.support.spark.metrics_files import Row, histogram, row, write_file
 
 if TYPE_CHECKING:
@@ -43,13 +46,16 @@ def runner(spark: "SparkSession") -> Run:
     return run_it
 
 
-def rows_of(rows: StoredRows) -> list[Row]:
-    """Stored rows."""
-    return [row for part in rows.parts() for row in part.to_pylist()]
+def rows_of(store: Store, dataset: str = SESSIONS) -> list[Row]:
+    """Stored rows, with times in microseconds."""
+    found: list[Row] = []
+    for _, table in store.snapshot.by_hour(dataset):
+        columns = {name: table[TIMES.get(name, name)].cast(kind) for name, kind in arrow_types(dataset).items()}
+        found += pa.table(columns).to_pylist()
+    return found
 
 
 def tables(store: Path | str) -> Mapping[str, list[str]]:
     """The content of a store as text."""
     opened = open_store(str(store))
-    held = {"sessions": opened.sessions(), "timeline": opened.timeline(), "starvation": opened.starvation()}
-    return {name: sorted(map(str, rows_of(rows))) for name, rows in held.items()}
+    return {name: sorted(map(str, rows_of(opened, name))) for name in (SESSIONS, TIMELINE, STARVATION)}
