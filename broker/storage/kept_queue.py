@@ -291,7 +291,7 @@ class StoredTail(Tail):
 
     def append(self, publish: Publish) -> bool:
         """Take over a delivery, if it is on disk."""
-        if publish.qos == 0 or not self._queue.owns(publish):
+        if not self._queue.owns(publish):
             return False
         cast("KeptDelivery", publish.holder).evict(publish, self._index)
         return True
@@ -310,7 +310,7 @@ class StoredTail(Tail):
 
     def replace(self, number: int, publish: Publish) -> bool:
         """FC-37: take over a delivery, if it is on disk, in the place of the one of this number."""
-        if publish.qos == 0 or not self._queue.owns(publish):
+        if not self._queue.owns(publish):
             return False
         cast("KeptDelivery", publish.holder).evict(publish, self._index, number)
         return True

@@ -55,6 +55,16 @@ def test_who_sends_piece_by_piece_gets_no_more() -> None:
     assert max(sent.values()) - min(sent.values()) <= 2
 
 
+def test_who_has_its_share_is_not_paced() -> None:
+    """FC-16: with two flows each may have half of the limits, and only what exceeds that spends patience."""
+    mqueue = queue_of("12")
+    for limits in (Limits(max_mqueue_len=4), Limits(max_mqueue_len=0, max_mqueue_bytes=400)):
+        assert not mqueue.exceeds_share(of_flow(1, "its share", size=100), limits)
+    for limits in (Limits(max_mqueue_len=3), Limits(max_mqueue_len=0, max_mqueue_bytes=399)):
+        assert mqueue.exceeds_share(of_flow(1, "more", size=100), limits)
+    assert mqueue.exceeds_share(of_flow(3, "the third flow", size=100), Limits(max_mqueue_len=2))
+
+
 def test_shares_are_equal_in_bytes() -> None:
     """FC-33: flows with a backlog are sent the same number of bytes, however large their messages are."""
     mqueue = FairMQueue(PUBLISHER)

@@ -207,6 +207,27 @@ def test_qos0_supersedes_what_is_on_disk(tmp_path: Path) -> None:
         assert take(local, storage, back, lambda came: len(came) == len(wanted)) == wanted
 
 
+def test_what_qos0_has_superseded_takes_no_memory(tmp_path: Path) -> None:
+    """FC-37, FC-30: nothing is remembered of a value on disk whose place QoS 0 has taken, however often it does."""
+    limits = {"max_mqueue_len": 0, "mqueue_store_qos0": True, "conflate": ["state"]}
+    with broker_on(tmp_path, FULL, session=limits) as (local, storage):
+        connected(local, storage, "away", "#").drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(MANY))
+        mqueue = local.broker.clients.by_id["away"].session.outbound.mqueue
+        assert mqueue is not None
+        newest = mqueue.newest
+        assert newest is not None
+        for number in range(3):
+            publisher.send(Publish(b"state", b"%d" % number, 1, packet_id=1), Publish(b"state", b"", 0))
+            on_disk(local, storage)
+        waits = Publish(b"state", b"")
+        assert newest.older(waits) is not None
+        for number in range(MANY + 10):
+            newest.leave_disk(number)  # of numbers that are gone: it knows none of them
+        assert newest.older(waits) is not None
+
+
 def test_a_session_that_is_to_end_with_its_connection(tmp_path: Path) -> None:
     """A client that comes back with a Session Expiry Interval of 0 gets what waited, and nothing stays."""
     many = 3 * READ_DELIVERIES

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker.runtime.clock import monotonic_us
+from broker.telemetry import drop_events
 from protocol.acknowledgements import Pubrec
 from protocol.connect import Will
 from protocol.publish import Publish
@@ -237,6 +238,18 @@ def test_a_broker_that_stops_tells_the_rest() -> None:
         local.complete(local.broker.drop_events.finish())
         local.run(lambda: None)
         assert accounted(reader.told()) == {"a": 50}
+
+
+def test_all_is_told_when_the_broker_has_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-35: the broker does not end before all drops are told, however many turns of the loop that takes."""
+    monkeypatch.setattr(drop_events, "AT_ONCE", 1)
+    with LocalBroker(**LIMITED, **SHORT) as local:
+        reader = Reader(local)
+        for number in range(20):
+            lose(local, f"c{number}", 5)
+        local.complete(local.broker.drop_events.finish())
+        told = [json.loads(event.payload) for event in published(reader.client.received())]
+        assert accounted(told) == {f"c{number}": 5 for number in range(20)}
 
 
 def test_over_a_restart(start: Start, tmp_path: Path) -> None:
