@@ -6,74 +6,56 @@ from typing import Final
 from spark_jobs import formats
 from spark_jobs.comparison.compare import AMBIGUOUS, SIGNIFICANT, TOO_LITTLE
 from spark_jobs.measures.result import Result, Row
-from spark_jobs.page import bars
-from spark_jobs.page.grids import Cell, Column, grid
-from spark_jobs.page.markup import Html, lead, note, nothing, section, tag
-from spark_jobs.page.words import WORDS
+from spark_jobs.page.grids import Column, grid, words
+from spark_jobs.page.markup import Html, Section, note, tag
 
-_READ: Final = WORDS["read"]["changes"]
+_RANKS: Final = {SIGNIFICANT: 0, TOO_LITTLE: 2}
 
 
-def changes_section(results: Sequence[Result]) -> Html:
+def changes_section(results: Sequence[Result]) -> Section:
     """The comparison table, significant differences first."""
     before, after = results
-    rows = after.rows_of("comparison")
+    rows = sorted(after.rows_of("comparison"), key=lambda row: _RANKS.get(row["verdict"], 1))
     if not rows:
-        return section("What changed", nothing("No measure can be compared."), id_="changes")
-    ranks = {SIGNIFICANT: 0, TOO_LITTLE: 2}
-    ordered = sorted(enumerate(rows), key=lambda item: (ranks.get(item[1]["verdict"], 1), item[0]))
-    clear = sum(row["verdict"] == SIGNIFICANT for row in rows)
+        return Section("changes", "What changed", "No measure can be compared.")
     columns = [
-        Column("measure", text=True),
-        Column(formats.name(before.label, 24)),
-        Column(formats.name(after.label, 24)),
-        Column("change"),
-        Column("", title="change, by powers of two"),
-        Column("significance", text=True),
-        Column("p", title="probability of such a difference by chance, corrected for the number of measures"),
+        words("measure", lambda row: row["name"] or row["measure"]),
+        words(formats.name(before.label, 24), lambda row: formats.measured(row["baseline"], row["unit"])),
+        words(formats.name(after.label, 24), lambda row: formats.measured(row["value"], row["unit"])),
+        words("change", lambda row: row, _change),
+        words("significance", lambda row: row, _significance),
+        Column(
+            "p",
+            lambda row: row["p_value"] if row["p_adjusted"] is None else row["p_adjusted"],
+            lambda p: formats.DASH if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}",
+            "probability of such a difference by chance, corrected for the number of measures",
+        ),
     ]
-    tests = sorted({row["test"] for row in rows if row["test"]})
-    unknown = sum(row["verdict"] == TOO_LITTLE for row in rows)
-    told = f"{clear} of {len(rows)} measures differ significantly"
-    told += f"; for {unknown} there is too little data" if unknown else ""
-    opposed = sum(row["verdict"] == AMBIGUOUS for row in rows)
+    number = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in (*_RANKS, AMBIGUOUS)}
+    told = f"{number[SIGNIFICANT]} of {len(rows)} measures differ significantly"
+    told += f"; for {number[TOO_LITTLE]} there is too little data" if number[TOO_LITTLE] else ""
+    opposed = number[AMBIGUOUS]
     told += f"; of {opposed}, most hours moved to one side and the whole to the other." if opposed else "."
+    tests = sorted({row["test"] for row in rows if row["test"]})
     remark = f"Tested with: {'; '.join(tests)}. Differences are significant below p = 0.05." if tests else ""
-    return section(
-        "What changed",
-        lead(told),
-        tag("p", _READ, class_="how"),
-        grid("comparison", "Side by side", columns, [_line(row) for _, row in ordered], ["comparison"]),
-        note(remark),
-        id_="changes",
-    )
+    sheet = grid("comparison", "Side by side", columns, rows, ["comparison"])
+    return Section("changes", "What changed", told, (sheet, note(remark)))
 
 
-def _line(row: Row) -> list[Cell]:
-    class_ = _class(row)
-    p = row["p_adjusted"] if row["p_adjusted"] is not None else row["p_value"]
-    shown = formats.DASH if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-    verdict = row["verdict"] if row["verdict"] != SIGNIFICANT or row["better"] is None else _better_or_worse(row)
-    return [
-        Cell(row["name"] or row["measure"]),
-        Cell(formats.measured(row["baseline"], row["unit"]), row["baseline"]),
-        Cell(formats.measured(row["value"], row["unit"]), row["value"]),
-        Cell(tag("span", _change(row), class_=f"pill {class_}"), row["ratio"]),
-        Cell(bars.change(row["ratio"], class_), row["ratio"]),
-        Cell(tag("span", verdict, class_=f"pill {class_}", title=row["words"])),
-        Cell(shown, p),
-    ]
-
-
-def _change(row: Row) -> str:
+def _change(row: Row) -> Html:
     shown = [formats.measured(row[side], row["unit"]) for side in ("baseline", "value")]
     if shown[0] == shown[1]:
-        return formats.DASH if row["value"] is None else "same"
-    return "to 0" if row["value"] == 0 else formats.change(row["baseline"], row["value"])
+        told = formats.DASH if row["value"] is None else "same"
+    else:
+        told = "to 0" if row["value"] == 0 else formats.change(row["baseline"], row["value"])
+    return tag("span", told, class_=f"pill {_class(row)}")
 
 
-def _better_or_worse(row: Row) -> str:
-    return f"{'better' if row['better'] else 'worse'}, {SIGNIFICANT}"
+def _significance(row: Row) -> Html:
+    told = row["verdict"]
+    if told == SIGNIFICANT and row["better"] is not None:
+        told = f"{'better' if row['better'] else 'worse'}, {SIGNIFICANT}"
+    return tag("span", told, class_=f"pill {_class(row)}", title=row["words"])
 
 
 def _class(row: Row) -> str:

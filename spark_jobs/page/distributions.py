@@ -1,4 +1,4 @@
-"""Plots of distributions: shares by octave, and tails by bucket."""
+"""Plots of distributions: tails by bucket."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Final
 from spark_jobs import formats
 from spark_jobs.measures.histogram import bucket_low, bucket_of
 from spark_jobs.metrics import BUCKETS
-from spark_jobs.page.svg import LETTER, Scale, cut, every, line, path, round_ticks, svg, text
+from spark_jobs.page.svg import LETTER, Scale, cut, every, line, path, svg, text
 
 WIDTH: Final = 400
 HEIGHT: Final = 232
@@ -33,40 +33,15 @@ class Series:
         return sum(self.counts)
 
 
-    @property
-    def octaves(self) -> list[int]:
-        """The counts of 0, 1, 2 to 3, 4 to 7 and so on: buckets of the same width on a logarithmic axis."""
-        counts = [0] * OCTAVES
-        for bucket, number in enumerate(self.counts):
-            counts[bucket_low(bucket).bit_length()] += number
-        return counts
-
-
-OCTAVES: Final = bucket_low(BUCKETS - 1).bit_length() + 1
-
-
-def _extent(series: Sequence[Sequence[int]]) -> tuple[int, int]:
-    """First and last that is not 0."""
-    filled = [place for counts in series for place, number in enumerate(counts) if number]
-    return (min(filled), max(filled)) if filled else (0, 1)
-
-
-def _edge(octave: int) -> float:
-    """The start of an octave on an axis of powers of two: b covers [b - 1, b]; the first one (the value 0) [-1, 0]."""
-    return octave - 1
-
-
-def _start(bucket: int) -> float:
-    """The start of a bucket on the same axis."""
-    return math.log2(bucket_low(bucket)) if bucket else -1
+def _octave(bucket: int) -> int:
+    """0 for the value 0, 1 for 1, 2 for 2 and 3, 3 for 4 to 7 and so on: octave n is [n - 1, n] on a binary axis."""
+    return bucket_low(bucket).bit_length()
 
 
 def _value_axis(place: Scale, bottom: float, unit: str) -> str:
-    """Ticks at powers of ten, and at 0 if it is shown; some are skipped if labels would overlap."""
+    """Ticks at powers of ten; some are skipped if labels would overlap."""
     drawn = [line(place.start, bottom, place.stop, bottom, "axis")]
-    if place.low < 0:  # bucket 0 has the place of the label 1
-        drawn.append(text("0", place(-0.5), bottom + 16, anchor="middle"))
-    powers = [p for p in range(place.low < 0, 10) if place.low <= p * math.log2(10) <= place.high]
+    powers = [p for p in range(10) if place.low <= p * math.log2(10) <= place.high]
     apart = abs(place(math.log2(10)) - place(0))
     step = every([formats.quantity(10**power, unit) for power in powers], apart)
     for power in powers[::step]:
@@ -77,36 +52,6 @@ def _value_axis(place: Scale, bottom: float, unit: str) -> str:
         middle = min(x, WIDTH - len(label) * LETTER / 2)
         drawn.append(text(label, middle, bottom + 16, anchor="middle"))
     return "".join(drawn)
-
-
-def _axis_title(title: str, y: float) -> str:
-    return text(title, (LEFT + WIDTH - RIGHT) / 2, y, "tick", anchor="middle")
-
-
-def shares(title: str, series: Sequence[Series], unit: str, axis_title: str, label: str) -> str:
-    """Histogram: share of the values in each octave, all series in one plot."""
-    counts = [one.octaves for one in series]
-    first, last = _extent(counts)
-    first = max(0, min(first, last - 4))
-    bottom = HEIGHT - FOOT
-    place = Scale(_edge(first), _edge(last + 1), LEFT, WIDTH - RIGHT)
-    highest = max((max(octaves) / sum(octaves) for octaves in counts if any(octaves)), default=0.0)
-    ticks = round_ticks(highest * 100)
-    height = Scale(0, ticks[-1], bottom, TOP)
-    drawn = [cut(title, LEFT, 12, WIDTH - RIGHT - LEFT, "head")]
-    for tick in ticks:
-        drawn.append(line(LEFT, height(tick), WIDTH - RIGHT, height(tick), "grid"))
-        drawn.append(text(f"{tick:g}{formats.NARROW_SPACE}%", LEFT - 7, height(tick) + 4, anchor="end"))
-    for one, octaves in zip(series, counts, strict=True):
-        points = [(place(_edge(first)), height(0))]
-        for octave in range(first, last + 1):
-            y = height(octaves[octave] / one.total * 100 if one.total else 0)
-            points += [(place(_edge(octave)), y), (place(_edge(octave + 1)), y)]
-        points.append((place(_edge(last + 1)), height(0)))
-        drawn.append(f'<g class="{one.class_}">{path(points, "area", closed=True)}{path(points, "line")}</g>')
-    drawn.append(_value_axis(place, bottom, unit))
-    drawn.append(_axis_title(axis_title, HEIGHT - 6))
-    return svg("".join(drawn), WIDTH, HEIGHT, label)
 
 
 def at_or_above(counts: Sequence[int]) -> list[float]:
@@ -122,12 +67,12 @@ def at_or_above(counts: Sequence[int]) -> list[float]:
 
 def tails(title: str, series: Sequence[Series], unit: str, axis_title: str, label: str) -> str:
     """Share of the values at or above each value, on logarithmic axes that show rare large values."""
-    first, last = _extent([one.octaves for one in series])
-    first = max(1, min(first, last - 4))
-    last = max(first, last)  # if all values are 0
+    filled = [_octave(bucket) for one in series for bucket, number in enumerate(one.counts) if number] or [1]
+    first = max(1, min(*filled, max(filled) - 4))
+    last = max(first, *filled)  # if all values are 0
     least = bucket_of(1 << first - 1)
     bottom = HEIGHT - FOOT
-    place = Scale(_edge(first), _edge(last + 1), LEFT, WIDTH - RIGHT)
+    place = Scale(first - 1, last, LEFT, WIDTH - RIGHT)
     curves = [at_or_above(one.counts) for one in series]
     rarest = min((share for curve in curves for share in curve if share > 0), default=1.0)
     decades = min(MOST_DECADES, max(1, math.ceil(-math.log10(rarest) - 1e-9)))
@@ -139,12 +84,12 @@ def tails(title: str, series: Sequence[Series], unit: str, axis_title: str, labe
     for one, curve in zip(series, curves, strict=True):
         points: list[tuple[float, float]] = []
         for bucket in range(least, BUCKETS):
-            share = curve[bucket]
+            x, share = place(math.log2(bucket_low(bucket))), curve[bucket]
             if share == 0 or math.log10(share) < -decades:
-                points.append((place(_start(bucket)), bottom))
+                points.append((x, bottom))
                 break
-            points.append((place(_start(bucket)), height(math.log10(share))))
+            points.append((x, height(math.log10(share))))
         drawn.append(f'<g class="{one.class_}">{path(points, "line")}</g>')
     drawn.append(_value_axis(place, bottom, unit))
-    drawn.append(_axis_title(axis_title, HEIGHT - 6))
+    drawn.append(text(axis_title, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "tick", anchor="middle"))
     return svg("".join(drawn), WIDTH, HEIGHT, label)

@@ -1,4 +1,4 @@
-"""The whole page: head, verdict, sections."""
+"""The whole page: the first screen, and the sections, which are folded."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,22 +11,23 @@ from spark_jobs.metrics import SCHEMA
 from spark_jobs.page import verdict
 from spark_jobs.page.changes import changes_section
 from spark_jobs.page.client import client_section
-from spark_jobs.page.closing import quality_section
+from spark_jobs.page.clients import order_section, publishers_section, starvation_section, worst_section
 from spark_jobs.page.differences import changes
 from spark_jobs.page.evenness import evenness_section
-from spark_jobs.page.finding import Grade
-from spark_jobs.page.findings import findings, is_few
-from spark_jobs.page.markup import Html
-from spark_jobs.page.named_sessions import order_section, starvation_section, worst_section
-from spark_jobs.page.publishers import publishers_section
+from spark_jobs.page.finding import CLASSES, Finding, Grade
+from spark_jobs.page.findings import findings
+from spark_jobs.page.first import people, tiles
+from spark_jobs.page.markup import Section
+from spark_jobs.page.quality import quality_section
 from spark_jobs.page.queues import distribution_section, gate_section, head_of_line_section
 from spark_jobs.page.templates import fill_page
 from spark_jobs.page.timelines import deliveries_section, fairness_section, latency_section
 from spark_jobs.page.words import WORDS
 
 MOST_RUNS: Final = 2
+MOST_FINDINGS: Final = 3
+"""On the first screen; the others are folded."""
 LONGEST_LABEL: Final = 60
-CLASSES: Final = {Grade.UNFAIR: "bad", Grade.WATCH: "watch", Grade.NOTE: "plain", Grade.GOOD: "good"}
 
 
 def render(results: Sequence[Result]) -> str:
@@ -38,6 +39,10 @@ def render(results: Sequence[Result]) -> str:
     if not 1 <= len(results) <= MOST_RUNS:
         raise ValueError(f"the page shows one run or two, not {len(results)}")
     result, several = results[-1], len(results) > 1
+    about = findings(result)
+    found = [*(changes(results[0], result) if several else []), *about]
+    first = [each for each in found if each.grade > Grade.GOOD or several][:MOST_FINDINGS]
+    sections = _sections(results, [each for each in first if each in about])
     return fill_page(
         "report.html",
         zoom=True,
@@ -45,13 +50,14 @@ def render(results: Sequence[Result]) -> str:
         kind=_kind(results),
         headline=verdict.headline(results),
         meta=[_meta(each, several) for each in results],
-        changed=changes(results[0], result) if several else [],
-        about=formats.name(result.label),
-        found=findings(result),
+        tiles=tiles(results),
+        people=people(result),
+        first=first,
+        others=[each for each in found if each not in first],
         classes=CLASSES,
-        tiles=[] if several else _tiles(result),
-        contents=_contents(results),
-        sections=_sections(results),
+        open=("client", "changes", "fairness"),
+        sections=[section for section in sections if not section.is_empty],
+        empty=[section for section in sections if section.is_empty],
         definitions=WORDS["definitions"],
         definition_ids={name: f"definition-{place}" for place, name in enumerate(WORDS["definitions"], 1)},
         tables=_tables(results),
@@ -76,47 +82,6 @@ def _meta(result: Result, named: bool) -> str:
     )
 
 
-def _tiles(result: Result) -> list[tuple[str, str, bool]]:
-    """Figures of the run: as shown, what they are, and whether they are bad."""
-    total = result.maybe("totals", qos="all")
-    if total is None:
-        return []
-    fair = result.maybe("fairness", scope="all", qos="all") or {}
-    starved = result.maybe("starvation", length="all") or {}
-    number = starved.get("clients", 0)
-    return [
-        (formats.count(number), "clients starved", bool(number) and not is_few(result)),
-        (formats.index(fair.get("jain_delivery_ratio")), "Jain’s fairness index", False),
-        (formats.short(total["offered"]), "deliveries offered", False),
-        (formats.percent(total["delivery_ratio"]), "sent of what was due", False),
-        (formats.short(total["dropped"]), "dropped", False),
-        (formats.percent(total["pressure_share"]), "of the sessions’ time under pressure", False),
-    ]
-
-
-def _contents(results: Sequence[Result]) -> list[tuple[str, str]]:
-    """Id and name of each section."""
-    return [
-        *([("client", "One client")] if CLIENT in results[-1].tables else []),
-        *([("changes", "What changed")] if len(results) > 1 else []),
-        ("fairness", "Fairness"),
-        ("deliveries", "Deliveries"),
-        ("latency", "Latency"),
-        ("evenness", "Evenness"),
-        ("worst", "Poorly served"),
-        ("starvation", "Starvation"),
-        ("mailbox", "Mailboxes"),
-        ("ack", "Acknowledgement"),
-        ("wait", "Waiting"),
-        ("gate", "Gate"),
-        ("head-of-line", "Head-of-line blocking"),
-        ("order", "Order"),
-        ("publishers", "Publishers"),
-        ("quality", "Data quality"),
-        ("definitions", "Definitions"),
-    ]
-
-
 def _tables(results: Sequence[Result]) -> list[str]:
     """The tables that the page links to."""
     left_out = {"comparison"} if len(results) == 1 else set()
@@ -125,22 +90,20 @@ def _tables(results: Sequence[Result]) -> list[str]:
     return [name for name in TABLES if name not in left_out]
 
 
-def _sections(results: Sequence[Result]) -> list[Html]:
+def _sections(results: Sequence[Result], found: Sequence[Finding]) -> list[Section]:
     return [
         *([client_section(results)] if CLIENT in results[-1].tables else []),
         *([changes_section(results)] if len(results) > 1 else []),
-        fairness_section(results),
+        fairness_section(results, found),
+        worst_section(results),
+        starvation_section(results),
+        publishers_section(results),
         deliveries_section(results),
         latency_section(results),
         evenness_section(results),
-        worst_section(results),
-        starvation_section(results),
-        distribution_section(results, "mailbox"),
-        distribution_section(results, "ack"),
-        distribution_section(results, "wait"),
+        *(distribution_section(results, metric) for metric in ("mailbox", "ack", "wait")),
         gate_section(results),
         head_of_line_section(results),
         order_section(results),
-        publishers_section(results),
         quality_section(results),
     ]

@@ -22,6 +22,10 @@ class Grade(IntEnum):
     UNFAIR = 3
 
 
+CLASSES: Final = {Grade.UNFAIR: "bad", Grade.WATCH: "watch", Grade.NOTE: "plain", Grade.GOOD: "good"}
+"""For the style sheet."""
+
+
 @dataclass(frozen=True)
 class Knob:
     """A key of the configuration, and its rule in FLOW-CONTROL.md; empty if it has none."""
@@ -87,6 +91,11 @@ class Finding:
     def definition(self) -> str:
         """The definition on the page of what is measured; empty if there is none."""
         return WORDS["defined"].get(self.subject, "")
+
+    @property
+    def section(self) -> str:
+        """The id of the section of the page that shows more; empty if there is none."""
+        return WORDS["shown"].get(self.subject, "")
 
     @property
     def see(self) -> str:

@@ -26,7 +26,7 @@ _NAMED: Final = 2  # clients that a sentence names
 _NAME_LENGTH: Final = 32
 _A_FEW: Final = 5  # one of so many clients, or fewer, are few
 _MOST: Final = 0.5  # a publisher with this share of all messages
-_CONNECTED: Final = 0.8  # of the time: whoever loses an id to another client comes back at once
+_CONNECTED: Final = 0.8  # of the time
 
 
 def findings(result: Result) -> list[Finding]:
@@ -59,7 +59,7 @@ def _starved(result: Result) -> list[Finding]:
     if trouble.rows:
         worst = trouble.rows[0]
         text += (
-            f" Longest: {_named(worst)}, for {formats.seconds(worst['longest_us'] / 1e6)} from "
+            f" Longest: {named(worst)}, for {formats.seconds(worst['longest_us'] / 1e6)} from "
             f"{formats.minute(worst['longest_start_us'])} on{_others(trouble.rows[1 : 1 + _NAMED])}."
         )
     return [_of_clients(result, "Starved", text, trouble)]
@@ -98,12 +98,13 @@ def is_few(result: Result) -> bool:
     return bool(starved["clients"] < least and (poor is None or poor.number < least))
 
 
-def _named(row: Row) -> str:
+def named(row: Row) -> str:
+    """A client and its broker."""
     return f"“{formats.name(row['client_id'], _NAME_LENGTH)}” on “{formats.name(row['broker'], _NAME_LENGTH)}”"
 
 
 def _others(rows: Sequence[Row]) -> str:
-    return f"; then {formats.listed([_named(row) for row in rows])}" if rows else ""
+    return f"; then {formats.listed([named(row) for row in rows])}" if rows else ""
 
 
 def _typical(result: Result, rows: Sequence[Row]) -> str:
@@ -162,7 +163,7 @@ def _poorly_served(result: Result) -> list[Finding]:
     if trouble.rows:
         worst = trouble.rows[0]
         text += (
-            f" Least: {_named(worst)} with {formats.percent(worst['delivery_ratio'])}"
+            f" Least: {named(worst)} with {formats.percent(worst['delivery_ratio'])}"
             f"{_others(trouble.rows[1 : 1 + _NAMED])}."
         )
     return [_of_clients(result, "Served less", text, trouble)]
@@ -212,30 +213,46 @@ def _drops(result: Result) -> list[Finding]:
     return [Finding(grade, "Dropped", text, first, *_first(result, rows), count=there["all"])]
 
 
-def _few_have(result: Result, rows: Sequence[Row]) -> str:
-    """Which few clients have nearly all drops; empty if many have."""
-    upto = list(accumulate(row["share_of_lost"] or 0.0 for row in rows))
+def few_have(result: Result, rows: Sequence[Row]) -> int:
+    """How many clients have nearly all drops; 0 if these are not few."""
+    upto = accumulate(row["share_of_lost"] or 0.0 for row in rows)
     number = next((place for place, share in enumerate(upto, 1) if share >= NEARLY_ALL), 0)
-    if not 0 < number * _A_FEW <= result.facts.clients:
+    return number if number * _A_FEW <= result.facts.clients else 0
+
+
+def _few_have(result: Result, rows: Sequence[Row]) -> str:
+    number = few_have(result, rows)
+    if not number:
         return ""
-    told = formats.percent(min(1.0, upto[number - 1]))
+    told = formats.percent(min(1.0, sum(row["share_of_lost"] for row in rows[:number])))
     have = "1 client has" if number == 1 else f"{number} clients have"
-    return f" {have} {told} of them: {_named(rows[0])}{_others(rows[1 : min(number, 1 + _NAMED)])}."
+    return f" {have} {told} of them: {named(rows[0])}{_others(rows[1 : min(number, 1 + _NAMED)])}."
+
+
+def loud(result: Result) -> tuple[Row, float] | None:
+    """A publisher with most of the messages while others are paced, and for how many seconds they are."""
+    rows, queues = result.rows_of("publishers"), result.maybe("queues")
+    if len(rows) < 2 or queues is None or (rows[0]["share_of_received"] or 0) < _MOST:
+        return None
+    others = (queues["publish_paced_seconds"] or 0.0) - (rows[0]["publish_paced_us"] or 0) / 1e6
+    return (rows[0], others) if others > 0 else None
 
 
 def _one_publisher(result: Result) -> list[Finding]:
-    """A publisher with most of the messages, while others are paced."""
-    rows, queues = result.rows_of("publishers"), result.maybe("queues")
-    if len(rows) < 2 or queues is None or (rows[0]["share_of_received"] or 0) < _MOST:
+    found = loud(result)
+    if found is None:
         return []
-    others = queues["publish_paced_seconds"] - rows[0]["publish_paced_us"] / 1e6
-    if others <= 0:
-        return []
+    row, others = found
     text = (
-        f"{_named(rows[0])} published {formats.percent(rows[0]['share_of_received'])} of all messages "
-        f"({rows[0]['received']:,}), while others were paced for {formats.seconds(others)} in total."
+        f"{named(row)} published {formats.percent(row['share_of_received'])} of all messages "
+        f"({row['received']:,}), while others were paced for {formats.seconds(others)} in total."
     )
-    return [Finding(Grade.WATCH, "Publisher", text, "", *_first(result, rows), count=rows[0]["received"])]
+    return [Finding(Grade.WATCH, "Publisher", text, "", *_first(result, [row]), count=row["received"])]
+
+
+def takes_over(row: Row) -> bool:
+    """Whether two clients fight for an id: whoever loses it comes back at once."""
+    return (row["connected_share"] or 0) >= _CONNECTED
 
 
 def _reconnects(result: Result) -> list[Finding]:
@@ -243,16 +260,12 @@ def _reconnects(result: Result) -> list[Finding]:
     rows = result.rows_of("reconnecting_clients")
     if not rows:
         return []
-    worst = rows[0]
-    fight = (worst["connected_share"] or 0) >= _CONNECTED
-    cause = (
-        "two clients seem to use this id, and each takes it over from the other"
-        if fight
-        else "it ends its connection, or loses it, again and again"
-    )
+    worst, cause = rows[0], "it ends its connection, or loses it, again and again"
+    if takes_over(worst):
+        cause = "two clients seem to use this id, and each takes it over from the other"
     more = f" So did {formats.counted(len(rows) - 1, 'other client')}." if len(rows) > 1 else ""
     text = (
-        f"{_named(worst)} began {worst['begun']:,} sessions in "
+        f"{named(worst)} began {worst['begun']:,} sessions in "
         f"{formats.seconds((worst['last_us'] - worst['first_us']) / 1e6)} from {formats.minute(worst['first_us'])} on: "
         f"{cause}.{more}"
     )
@@ -273,7 +286,7 @@ def _away(result: Result) -> list[Finding]:
     ).replace("deliverys", "deliveries")
     rows = result.rows_of("away_clients")
     if rows and not one:
-        text += f" Most: {_named(rows[0])} with {rows[0]['missed']:,}."
+        text += f" Most: {named(rows[0])} with {rows[0]['missed']:,}."
     return [Finding(Grade.NOTE, "Away", text, "", *_first(result, rows), count=number)]
 
 

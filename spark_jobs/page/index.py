@@ -6,10 +6,8 @@ from urllib.parse import quote
 
 from spark_jobs import formats
 from spark_jobs.index import TRENDS, Entry
-from spark_jobs.page import grids
-from spark_jobs.page.document import CLASSES
-from spark_jobs.page.finding import Grade
-from spark_jobs.page.grids import Cell, Column, grid
+from spark_jobs.page.finding import CLASSES, Grade
+from spark_jobs.page.grids import LONGEST_NAME, P99, Column, grid, index, share, words
 from spark_jobs.page.markup import Html, figure, small_figure, tag
 from spark_jobs.page.markup import grid as side_by_side
 from spark_jobs.page.svg import Scale, element, line, path, svg, text
@@ -21,19 +19,17 @@ HEIGHT: Final = 110
 _TOP: Final = 22
 _FOOT: Final = 20
 _COLUMNS: Final = (
-    Column("report", text=True),
-    Column("from", text=True),
-    Column("grade", text=True),
-    Column("in short", text=True, wrap=True),  # before the figures: a window of usual width shows it
-    Column("sent of offered"),
-    Column("Jain"),
-    Column("starved"),
-    Column("QoS 1 ack p99"),
-    Column("QoS 2 ack p99"),
-    Column("QoS 0 wait p99"),
-    Column("clients"),
-    Column("brokers"),
-)
+    # Not the label, which many reports of a store have in common. The link's text and target come from the folder's
+    # name; quoted, so that it stays a path below this page.
+    words("report", "folder", lambda at: tag("a", formats.name(at, LONGEST_NAME), href=f"./{quote(at)}/report.html")),
+    words("from", "start", formats.moment),
+    words("grade", "grade", lambda grade: tag("span", formats.name(grade, 12), class_=f"pill {_class(grade)}")),
+    # Before the figures: a window of usual width shows it.
+    words("in short", "headline", lambda headline: formats.name(headline, 200), wrap=True),
+    share("sent of offered", "delivery_ratio"), index("Jain", "jain_delivery_ratio"), share("starved", "starved_share"),
+    *P99, Column("clients"),
+    Column("brokers", lambda row: len(row["brokers"])),
+)  # fmt: skip
 
 
 def render_index(entries: Sequence[Entry]) -> str:
@@ -46,6 +42,7 @@ def render_index(entries: Sequence[Entry]) -> str:
         for key, (name, unit) in TRENDS.items()
         if sum(entry.values[key] is not None for entry in entries) > 1
     ]
+    rows = [{**vars(each), **each.values} for each in reversed(entries)]
     return fill_page(
         "index.html",
         title="Fairness reports",
@@ -53,7 +50,7 @@ def render_index(entries: Sequence[Entry]) -> str:
         f"{formats.zone_name()}",
         headline=told if bad else "No report found clients that were treated unfairly.",
         trends=figure("Each figure, report by report", WORDS["read"]["trends"], side_by_side(*drawn)) if drawn else "",
-        reports=grid("reports", "Reports, the latest first", _COLUMNS, [_line(each) for each in reversed(entries)], []),
+        reports=grid("reports", "Reports, the latest first", _COLUMNS, rows),
         zone=formats.zone_name(),
     )
 
@@ -63,27 +60,6 @@ def _class(grade: str) -> str:
         return CLASSES[Grade[grade.upper()]]
     except KeyError:
         return "plain"
-
-
-def _line(entry: Entry) -> list[Cell]:
-    values = entry.values
-    # Not the label, which many reports of a store have in common. The link's text and target come from the folder's
-    # name; quoted, so that it stays a path below this page.
-    link = tag("a", formats.name(entry.folder, grids.LONGEST_NAME), href=f"./{quote(entry.folder)}/report.html")
-    return [
-        Cell(link),
-        Cell(formats.moment(entry.start), entry.start.timestamp()),
-        Cell(tag("span", formats.name(entry.grade, 12), class_=f"pill {_class(entry.grade)}")),
-        Cell(formats.name(entry.headline, 200)),
-        grids.share(values["delivery_ratio"]),
-        grids.index(values["jain_delivery_ratio"]),
-        grids.share(values["starved_share"]),
-        grids.time(values["ack_qos1_p99"]),
-        grids.time(values["ack_qos2_p99"]),
-        grids.time(values["wait_qos0_p99"]),
-        grids.number(entry.clients),
-        grids.number(len(entry.brokers)),
-    ]
 
 
 def _trend(entries: Sequence[Entry], key: str, name: str, unit: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_jobs import formats
+from spark_jobs.page.markup import Html
 from spark_jobs.page.svg import Scale, line, path, svg, text
 
 SIDE: Final = 330
@@ -17,14 +18,14 @@ _TICKS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve: its name, its class, and its points (share of the clients, share of the total)."""
+    """One curve: its class, its name, and its points (share of the clients, share of the total)."""
 
-    name: str
     class_: str
+    name: str
     points: Sequence[tuple[float, float]]
 
 
-def lorenz(curves: Sequence[Curve], of: str, label: str) -> str:
+def lorenz(curves: Sequence[Curve], of: str, label: str) -> Html:
     """Curves, the diagonal of equality, and the filled area between it and the last curve."""
     across = Scale(0, 1, LEFT, LEFT + SIDE)
     up = Scale(0, 1, TOP + SIDE, TOP)
@@ -44,4 +45,4 @@ def lorenz(curves: Sequence[Curve], of: str, label: str) -> str:
         drawn.append(f'<g class="{curve.class_}">{filled}{path(points, "line")}</g>')
     below = "share of the clients, lowest values first"
     drawn.append(text(below, LEFT + SIDE / 2, TOP + SIDE + 36, anchor="middle"))
-    return svg("".join(drawn), LEFT + SIDE + RIGHT, TOP + SIDE + FOOT, label, "plot square")
+    return Html(svg("".join(drawn), LEFT + SIDE + RIGHT, TOP + SIDE + FOOT, label, "plot square"))

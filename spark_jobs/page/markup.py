@@ -1,6 +1,7 @@
 """HTML elements. All text is escaped, except `Html`."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Final
 
@@ -42,24 +43,31 @@ def join(parts: Iterable[str], by: str = "") -> Html:
     return Html(by.join(safe(part) for part in parts))
 
 
-def section(title: str, *children: str, id_: str) -> Html:
-    """A section of the page; its heading links to itself."""
-    return tag("section", tag("h2", tag("a", title, href=f"#{id_}")), *children, id=id_)
+@dataclass(frozen=True)
+class Section:
+    """A section of the page, which is folded.
 
+    Attributes:
+        id: its anchor.
+        title: its heading.
+        told: what is inside, in a sentence beside the heading; or why nothing is.
+        parts: its content; a section without any has nothing to say.
+    """
 
-def lead(content: str) -> Html:
-    """The first sentence of a section, with its result."""
-    return tag("p", content, class_="lead")
+    id: str
+    title: str
+    told: str
+    parts: tuple[Html, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has nothing to say."""
+        return not any(self.parts)
 
 
 def note(content: str) -> Html:
     """A remark in small print."""
     return tag("p", content, class_="note")
-
-
-def nothing(content: str) -> Html:
-    """A text in place of an empty plot or table."""
-    return tag("p", content, class_="nothing")
 
 
 def csv_link(name: str) -> Html:

@@ -17,7 +17,7 @@ def remedy(rows: Sequence[Row]) -> tuple[str, str]:
     cases = [case_of(row) for row in rows]
     for case, number in Counter(cases).most_common(1):
         if case and 2 * number > len(rows):
-            return case, _filled(case, rows[cases.index(case)])
+            return case, filled(formats.ADVICE["remedies"].get(case, ""), rows[cases.index(case)])
     return "", ""
 
 
@@ -27,7 +27,7 @@ def case_of(row: Row) -> str:
     That of a client is its own Receive Maximum, or is full because the client is slow or stuck.
     """
     why: str = row["why"]
-    if why != "window_full":
+    if why != "window_full" or "window_limit" not in row:
         return why
     if 0 < row["window_limit"] < row["max_inflight"]:
         return "window_full_own"
@@ -38,14 +38,15 @@ def case_of(row: Row) -> str:
     return "window_full_slow" if slow else why
 
 
-def _filled(case: str, row: Row) -> str:
-    text, share = formats.ADVICE["remedies"].get(case, ""), row.get("delivery_ratio")
-    values: dict[str, str] = {name: f"{row[name]:,}" for name in ("max_inflight",)}
-    values["window"] = f"{row['window_limit']:,}"
-    if share:
-        values["more"] = f"{math.ceil(row['window_limit'] / share):,}"
-    if share and row["goodput"]:
-        values |= {"rate": formats.short(row["goodput"]), "more_rate": formats.short(row["goodput"] / share)}
+def filled(text: str, row: Row) -> str:
+    """A text with the values of a row in place of their names; empty if one of them is unknown."""
+    values: dict[str, str] = {}
+    if "window_limit" in row:
+        values = {"max_inflight": f"{row['max_inflight']:,}", "window": f"{row['window_limit']:,}"}
+        if share := row.get("delivery_ratio"):
+            values["more"] = f"{math.ceil(row['window_limit'] / share):,}"
+            if row["goodput"]:
+                values |= {"rate": formats.short(row["goodput"]), "more_rate": formats.short(row["goodput"] / share)}
     return text.format(**values) if all(name in values for name in _names(text)) else ""
 
 

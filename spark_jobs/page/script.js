@@ -1,4 +1,4 @@
-// Sorts tables by a click on a head, and filters their rows; without it they are static.
+// Sorts and filters tables, copies commands, unfolds what a link is about; without it the page is static.
 (() => {
   "use strict";
 
@@ -63,12 +63,36 @@
     if (table.tBodies[0].rows.length >= 8) makeFilterable(grid, table);
   }
 
-  // A link to collapsed content expands it; print shows everything.
+  const copy = async (element) => {
+    if (navigator.clipboard) return navigator.clipboard.writeText(element.textContent);
+    getSelection().selectAllChildren(element);  // only a page of https or of a file has a clipboard
+    document.execCommand("copy");
+  };
+  for (const code of document.querySelectorAll("code.copy")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copied";
+    const say = (word) => {
+      button.textContent = word;
+      button.setAttribute("aria-label", `${word}: ${code.textContent}`);
+    };
+    say("Copy");
+    button.addEventListener("click", async () => {
+      await copy(code);
+      say("Copied");
+    });
+    code.after(button);
+  }
+
+  // A link to folded content unfolds it, also if it is followed again; print shows everything.
   const unfold = () => {
     const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
     for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
   };
   addEventListener("hashchange", unfold);
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("a")?.hash === location.hash) unfold();
+  });
   unfold();
   let folded = [];
   addEventListener("beforeprint", () => {

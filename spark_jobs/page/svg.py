@@ -8,26 +8,8 @@ from typing import Final
 
 from spark_jobs import formats
 
-_TIME_STEPS: Final = (
-    1,
-    2,
-    5,
-    10,
-    15,
-    30,
-    60,
-    120,
-    300,
-    600,
-    900,
-    1800,
-    3600,
-    7200,
-    10_800,
-    21_600,
-    43_200,
-    86_400,
-)
+_HOURS: Final = (1, 2, 3, 6, 12, 24)
+_TIME_STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, *(3600 * hours for hours in _HOURS))
 LETTER: Final = 8.0
 """An upper estimate of the width of a letter in numbers with a unit: wide fonts take 7.7."""
 _ASCENT: Final = 13.0

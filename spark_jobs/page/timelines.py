@@ -7,130 +7,114 @@ from typing import Final
 from spark_jobs import formats
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.page import time_plots
-from spark_jobs.page.markup import Html, both, figure, legend, nothing, section, small_figure
-from spark_jobs.page.svg import clock_label, elapsed_label
-from spark_jobs.page.time_plots import Band, Flow, Index, Latency, Point, TimeAxis
+from spark_jobs.page.finding import CLASSES, Finding
+from spark_jobs.page.markup import Html, Section, both, figure, legend, small_figure
+from spark_jobs.page.svg import clock_label, elapsed_label, round_ticks
+from spark_jobs.page.time_plots import Band, Line, Mark, Panel, Point, TimeAxis
 from spark_jobs.page.words import WORDS
 from spark_jobs.page.zoom import zoomable
 
 QOS: Final = ("0", "1", "2")
 _MICRO: Final = 1_000_000
 _LONGEST_IN_PLOT: Final = 12  # letters of a label in a title that must fit on a phone
-
-_PRESSURE: Final = [("p1 shade", "a session under pressure"), ("p4 shade", "more than half of them")]
-_READ_FAIRNESS: Final = WORDS["read"]["fairness"]
-_READ_LOWEST: Final = WORDS["read"]["lowest"]
 _LATENCIES: Final = {
     "0": "QoS 0, routed to first sent",
     "1": "QoS 1, first sent to acknowledged",
     "2": "QoS 2, first sent to acknowledged",
 }
-_READ_LATENCY: Final = WORDS["read"]["latency"]
-_READ_DELIVERIES: Final = WORDS["read"]["deliveries"]
+_PRESSURE: Final = legend([("p1 shade", "a session under pressure"), ("p4 shade", "more than half of them")])
 
 
-def fairness_section(results: Sequence[Result]) -> Html:
-    """Jain's index and the lowest delivery ratio over time."""
+def fairness_section(results: Sequence[Result], found: Sequence[Finding]) -> Section:
+    """Jain's index and the lowest delivery ratio over time, with the times of findings about the last run."""
+    title = "Fairness over time"
     if not any(result.rows_of("timeline") for result in results):
-        return section("Fairness over time", nothing("Nothing was recorded."), id_="fairness")
+        return Section("fairness", title, "Nothing was recorded.")
     axis, shifts = _axis(results)
-    jain = [_points(_windows(r, "all"), "jain_delivery_ratio", s) for r, s in zip(results, shifts, strict=True)]
-    low = [_points(_windows(r, "all"), "lowest_delivery_ratio", s) for r, s in zip(results, shifts, strict=True)]
-    floors = [time_plots.floor_of([p for points in kind for p in points]) for kind in (jain, low)]
+    several = len(results) > 1
     panels = []
-    for place, result in enumerate(results):
-        shaded = _bands(result, shifts[place])
-        of = f"{formats.name(result.label, _LONGEST_IN_PLOT)}: " if len(results) > 1 else ""
-        class_ = f"r{place}" if len(results) > 1 else "r1"
-        panels.append(Index(f"{of}Jain’s index, delivery ratio", class_, floors[0], jain[place], shaded))
-        if len(results) == 1:
-            title = "Delivery ratio of the worst served client"
-            panels.append(Index(title, "drop", floors[1], low[place], shaded, as_share=True))
-    drawn = both(lambda width: time_plots.indices(panels, axis, width, "Fairness over time, window by window"))
-    how = _READ_FAIRNESS + (_READ_LOWEST if len(results) == 1 else " Both runs start at the left.")
-    return section(
-        "Fairness over time",
-        figure(
-            "Were all clients served equally?",
-            how,
-            drawn,
-            zoomable(panels, axis),
-            data=["timeline"],
-            key=legend(_PRESSURE),
-        ),
-        id_="fairness",
-    )
+    for name, head, unit in (
+        ("jain_delivery_ratio", "Jain’s index, delivery ratio", "index"),
+        ("lowest_delivery_ratio", "Delivery ratio of the worst served client", "share"),
+    )[: 1 if several else 2]:
+        lines = [_points(_windows(result, "all"), name, shift) for result, shift in zip(results, shifts, strict=True)]
+        floor = time_plots.floor_of([point for points in lines for point in points])
+        for place, (result, points) in enumerate(zip(results, lines, strict=True)):
+            of = f"{formats.name(result.label, _LONGEST_IN_PLOT)}: " if several else ""
+            class_ = f"r{place}" if several else "r1" if unit == "index" else "drop"
+            line = Line("value", class_, points)
+            panels.append(Panel(f"{of}{head}", unit, [line], _bands(result, shifts[place]), floor))
+    marks = [
+        Mark(each.subject, CLASSES[each.grade], each.start_us / _MICRO - shifts[-1], each.end_us / _MICRO - shifts[-1])
+        for each in found
+        if each.start_us is not None and each.end_us is not None
+    ]
+    drawn = both(lambda width: time_plots.plot(panels, axis, width, "Fairness over time, window by window", marks))
+    how = WORDS["read"]["fairness"] + (" Both runs start at the left." if several else "")
+    told = "Jain’s index and the worst served client, window by window; the bars are the times of the findings."
+    zoom = zoomable(panels, axis)
+    plot = figure("Were all clients served equally?", how, drawn, zoom, data=["timeline"], key=_PRESSURE)
+    return Section("fairness", title, told, (plot,))
 
 
-def deliveries_section(results: Sequence[Result]) -> Html:
-    """Sent and dropped by QoS, a figure for each run."""
-    if not any(result.rows_of("timeline") for result in results):
-        return section("Deliveries over time", nothing("Nothing was recorded."), id_="deliveries")
+def deliveries_section(results: Sequence[Result]) -> Section:
+    """Sent and dropped by QoS, a figure for each run, at the same scale."""
     axis, shifts = _axis(results)
-    drawn: list[Html] = []
-    most = {
-        qos: max((r["sent_per_second"] or 0.0 for x in results for r in _windows(x, qos)), default=0.0) for qos in QOS
-    }
+    most: dict[str, float] = {}
+    for row in (row for result in results for row in result.rows_of("timeline")):
+        rate = max(row["sent_per_second"] or 0.0, row["dropped_per_second"] or 0.0)
+        most[row["qos"]] = max(rate, most.get(row["qos"], 0.0))
+    runs = []
     for result, shift in zip(results, shifts, strict=True):
-        plot = _deliveries(result, axis, shift, most)
-        drawn += [small_figure(formats.name(result.label), *plot)] if len(results) > 1 else plot
-    return section(
-        "Deliveries over time",
-        figure("Sent and dropped per second", _READ_DELIVERIES, *drawn, data=["timeline"], key=legend(_PRESSURE)),
-        id_="deliveries",
-    )
+        panels = []
+        for qos in QOS:
+            rows = _windows(result, qos)
+            if any(row["offered"] or row["sent"] or row["dropped"] for row in rows):
+                names = [("sent", f"q{qos}"), *([("dropped", "drop")] if any(row["dropped"] for row in rows) else [])]
+                lines = [Line(name, class_, _points(rows, f"{name}_per_second", shift, 0.0)) for name, class_ in names]
+                high = round_ticks(most[qos])[-1]
+                panels.append(Panel(f"QoS {qos}", "per second", lines, _bands(result, shift), high=high))
+        runs.append(panels)
+    question = "Sent and dropped per second"
+    return _of_runs(results, runs, axis, "deliveries", "Deliveries over time", question)
 
 
-def _deliveries(result: Result, axis: TimeAxis, shift: float, most: dict[str, float]) -> list[Html]:
-    flows = []
-    for qos in QOS:
-        rows = _windows(result, qos)
-        if any(row["offered"] or row["sent"] or row["dropped"] for row in rows):
-            sent, dropped = (_points(rows, f"{name}_per_second", shift, 0.0) for name in ("sent", "dropped"))
-            flows.append(Flow(f"QoS {qos}", f"q{qos}", sent, dropped, most[qos]))
-    shaded = _bands(result, shift)
-    label = f"{formats.name(result.label)}: deliveries sent and dropped per second by QoS over time"
-    if not flows:
-        return [nothing("Nothing was offered.")]
-    return [both(lambda width: time_plots.deliveries(flows, shaded, axis, width, label)), zoomable(flows, axis)]
-
-
-def latency_section(results: Sequence[Result]) -> Html:
+def latency_section(results: Sequence[Result]) -> Section:
     """The 99th percentiles over time, a figure for each run, at the same scale."""
     axis, shifts = _axis(results)
-    runs = [_latencies(result, shift) for result, shift in zip(results, shifts, strict=True)]
+    found = [
+        {qos: _points(_windows(result, qos), "latency_p99", shift) for qos in _LATENCIES}
+        for result, shift in zip(results, shifts, strict=True)
+    ]
+    low, high = time_plots.decades([point for each in found for points in each.values() for point in points])
+    runs = [
+        [
+            Panel(_LATENCIES[qos], "us", [Line("p99", f"q{qos}", points)], _bands(result, shift), low, high)
+            for qos, points in of_qos.items()
+            if any(point.value is not None for point in points)
+        ]
+        for result, shift, of_qos in zip(results, shifts, found, strict=True)
+    ]
+    return _of_runs(results, runs, axis, "latency", "Latency over time", "99th percentile, window by window")
+
+
+def _of_runs(
+    results: Sequence[Result], runs: Sequence[Sequence[Panel]], axis: TimeAxis, id_: str, title: str, question: str
+) -> Section:
+    """A section with a plot of each run."""
     if not any(runs):
-        return section("Latency over time", nothing("Nothing waited and nothing was acknowledged."), id_="latency")
-    between = time_plots.decades([panel for panels in runs for panel in panels])
-    drawn: list[Html] = []
+        return Section(id_, title, "Nothing was recorded.")
+    plots: list[Html] = []
     for result, panels in zip(results, runs, strict=True):
-        label = f"{formats.name(result.label)}: 99th percentile of latency by QoS over time"
-        plot = [nothing("Nothing waited and nothing was acknowledged.")]
-        if panels:
-            plot = [both(partial(_draw_latencies, panels, between, axis, label)), zoomable(panels, axis)]
-        drawn += [small_figure(formats.name(result.label), *plot)] if len(results) > 1 else plot
-    return section(
-        "Latency over time",
-        figure("99th percentile, window by window", _READ_LATENCY, *drawn, data=["timeline"], key=legend(_PRESSURE)),
-        id_="latency",
-    )
+        name = formats.name(result.label)
+        drawn = both(partial(_drawn, panels, axis, f"{name}: {title.lower()}"))
+        plots += [small_figure(name if len(results) > 1 else "", drawn, zoomable(panels, axis))] if panels else []
+    plot = figure(question, WORDS["read"][id_], *plots, data=["timeline"], key=_PRESSURE)
+    return Section(id_, title, f"{question}, by QoS.", (plot,))
 
 
-def _latencies(result: Result, shift: float) -> list[Latency]:
-    """A panel for each QoS with values."""
-    shaded = _bands(result, shift)
-    panels = []
-    for qos, title in _LATENCIES.items():
-        points = _points(_windows(result, qos), "latency_p99", shift)
-        if any(point.value is not None for point in points):
-            panels.append(Latency(title, f"q{qos}", points, shaded))
-    return panels
-
-
-def _draw_latencies(
-    panels: Sequence[Latency], between: tuple[int, int], axis: TimeAxis, label: str, width: float
-) -> str:
-    return time_plots.latencies(panels, between, axis, width, label)
+def _drawn(panels: Sequence[Panel], axis: TimeAxis, label: str, width: float) -> str:
+    return time_plots.plot(panels, axis, width, label)
 
 
 def _windows(result: Result, qos: str) -> list[Row]:

@@ -4,12 +4,16 @@ Plain text without markup: the page and summary.json both show it.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from spark_jobs import formats
 from spark_jobs.measures.result import Result
 from spark_jobs.page.differences import changes, what_changed
 from spark_jobs.page.findings import ALIKE, LESS, findings, is_few
 from spark_jobs.page.trouble import Trouble, because, poorly_served, starvation
+
+_DISTURBING: Final = ("Publisher", "Reconnects")
+"""Findings that are the headline if no client was served badly."""
 
 
 def headline(results: Sequence[Result]) -> str:
@@ -42,6 +46,8 @@ def _headline_of(result: Result) -> str:
         were = f"{formats.counted(poor.number, 'client')} {'were' if poor.several else 'was'}"
         nearly = "Nearly all clients were served well: " if is_few(result) else ""
         return f"{nearly}{were} sent less than {LESS} of what was due{poor.since}{_mostly(poor)}."
+    if disturbed := next((each.text for each in findings(result) if each.subject in _DISTURBING), ""):
+        return disturbed
     row = result.maybe("fairness", scope="all", qos="all")
     if row is None or row["jain_delivery_ratio"] is None:
         if total["missed"] and not total["due"]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from spark_jobs.page.markup import Html, tag
-from spark_jobs.page.time_plots import Flow, Index, Latency, Point, TimeAxis
+from spark_jobs.page.time_plots import Line, Panel, TimeAxis
 
-Panel = Index | Flow | Latency
 _DIGITS: Final = 6
 
 
@@ -17,50 +16,22 @@ def zoomable(panels: Sequence[Panel], axis: TimeAxis) -> Html:
 
     Times are in seconds: of the page's time zone, or since the start of a run (`elapsed`).
     """
-    offset = axis.offset
-    charts = [{"title": panel.title, "unit": _unit(panel), "lines": _lines(panel, offset)} for panel in panels]
-    values = {"elapsed": axis.first == 0, "from": axis.first + offset, "to": axis.last + offset, "charts": charts}
+    charts = [
+        {"title": panel.title, "unit": panel.unit, "lines": [_line(each, panel.unit, axis) for each in panel.lines]}
+        for panel in panels
+    ]
+    first, last = axis.first + axis.offset, axis.last + axis.offset
+    values = {"elapsed": axis.first == 0, "from": first, "to": last, "charts": charts}
     return tag("div", class_="zoom", data_values=json.dumps(values, separators=(",", ":"), allow_nan=False))
 
 
-def _unit(panel: Panel) -> str:
-    match panel:
-        case Latency():
-            return "us"
-        case Flow():
-            return "per second"
-        case Index():
-            return "share" if panel.as_share else "index"
+def _line(line: Line, unit: str, axis: TimeAxis) -> dict[str, object]:
+    least = 1.0 if unit == "us" else 0.0  # for a logarithmic scale
+    at = [round(point.at + axis.offset, 3) for point in line.points]
+    values = [None if point.value is None else _rounded(max(point.value, least)) for point in line.points]
+    return {"name": line.name, "class": line.class_, "at": at, "values": values}
 
 
-def _lines(panel: Panel, offset: float) -> list[dict[str, object]]:
-    """Name, class and points of each line."""
-    if isinstance(panel, Flow):
-        lines = [("sent", panel.class_, panel.sent)]
-        if any(point.value for point in panel.dropped):
-            lines.append(("dropped", "drop", panel.dropped))
-    elif isinstance(panel, Latency):
-        lines = [("p99", panel.class_, [Point(point.at, _at_least_1(point.value)) for point in panel.points])]
-    else:
-        lines = [("value", panel.class_, panel.points)]
-    return [
-        {
-            "name": name,
-            "class": class_,
-            "at": [round(point.at + offset, 3) for point in points],
-            "values": [_rounded(point) for point in points],
-        }
-        for name, class_, points in lines
-    ]
-
-
-def _at_least_1(value: float | None) -> float | None:
-    """For a logarithmic scale."""
-    return None if value is None else max(value, 1.0)
-
-
-def _rounded(point: Point) -> float | None:
+def _rounded(value: float) -> float:
     """A value with as many digits as can be seen."""
-    if not point.value:
-        return point.value  # 0, or none
-    return round(point.value, _DIGITS - math.ceil(math.log10(abs(point.value))))
+    return round(value, _DIGITS - math.ceil(math.log10(abs(value)))) if value else value

@@ -1,15 +1,19 @@
 """What the report says about small inputs, from the broker's files to the sentences; each broker is one of them."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import spark_jobs
 from spark_jobs.measures.measure import measure
 from spark_jobs.measures.result import Result
+from spark_jobs.page import render
 from spark_jobs.page.finding import Finding, Grade
 from spark_jobs.page.findings import findings
 from spark_jobs.page.verdict import headline
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.once
 
 MINUTES = range(1, 6)
+MEASURES = Path(spark_jobs.__file__).parent / "MEASURES.md"
 
 
 def served(client: str, minute: float, sent: int = 100, **values: Any) -> Row:
@@ -55,8 +60,8 @@ def half_away() -> Iterable[Row]:
 
 
 def lossy() -> Iterable[Row]:
-    """A client is away for a tenth of the time; while it is there it loses half for its full queue."""
-    yield from (served("steady", minute) for minute in MINUTES)
+    """A client is away for a tenth of the time; while it is there it loses half, ten others lose nothing."""
+    yield from (served(f"steady-{n}", minute) for minute in MINUTES for n in range(10))
     lost = {"dropped_qos1": 50, "dropped_queue_full_qos1": 50, "connected_us": 54_000_000}
     yield from (served("lossy", minute, sent=50, **lost) for minute in MINUTES)
 
@@ -105,13 +110,11 @@ def full_window(**values: Any) -> Callable[[], Iterable[Row]]:
 
 
 def causes() -> Iterable[Row]:
-    """One publisher has most messages while another is paced; two fight for an id; one of ten loses most."""
+    """One publisher has most messages while another is paced; two clients fight for an id."""
     for minute in MINUTES:
         yield row("loud", 60 * minute, 60, received_qos0=600)
         yield row("quiet", 60 * minute, 60, received_qos0=400, publish_paced_us=2_000_000)
-        for n in range(10):
-            lost = {"dropped_qos1": 60, "dropped_queue_full_qos1": 60} if n == 0 else {}
-            yield served(f"c-{n}", minute, sent=40 if n == 0 else 100, **lost)
+        yield served("steady", minute)
         for n in range(60):
             began = at(60 * minute - 60 + n)
             yield row("shared", 60 * minute, 60 - n, session_started=began, connected_us=990_000, **LEFT)
@@ -277,6 +280,28 @@ def test_causes_are_findings(report: Callable[[str], Report]) -> None:
         "“shared” on “causes” began 300 sessions in 4.98 min from 21 Nov 12:00 on: two clients seem to use this id, "
         "and each takes it over from the other."
     )
-    assert "1 client has 100 % of them: “c-0” on “causes”." in told.text("Dropped")
-    named = {name: told.findings[name].client for name in ("Publisher", "Reconnects", "Dropped")}
-    assert named == {"Publisher": "loud", "Reconnects": "shared", "Dropped": "c-0"}
+    assert {name: told.findings[name].client for name in ("Publisher", "Reconnects")} == {
+        "Publisher": "loud",
+        "Reconnects": "shared",
+    }
+    assert told.headline == told.text("Publisher")  # nobody was served badly
+    drops = report("lossy")
+    assert "1 client has 100 % of them: “lossy” on “lossy”." in drops.text("Dropped")
+    assert drops.findings["Dropped"].client == "lossy"
+
+
+HEAD = "| client | broker | state | lost | since | cause | what to do |"
+ANSWERS = MEASURES.read_text().partition(HEAD)[2].partition("\n\n")[0].splitlines()[2:]
+assert len(ANSWERS) == 5
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_the_first_screen_says_who_why_and_what_to_do(report: Callable[[str], Report], answer: str) -> None:
+    """A row of the table in the documents is one of the page, before anything that is folded."""
+    told = report(answer.split("|")[2].strip())
+    screen = plain(unescape(render([told.result]).partition("<main>")[2].partition("<section>")[0]))
+    assert told.headline in screen
+    rows = [re.findall("<t[hd].*?>(.*?)</t[hd]>", row) for row in screen.split("<tr>")]
+    lines = [re.sub("<.*?>", "", f"| {' | '.join(cells)} |") for cells in rows]
+    assert lines[1] == HEAD
+    assert answer.replace("`", "") in lines[2:]

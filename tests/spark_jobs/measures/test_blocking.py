@@ -1,5 +1,6 @@
 """Causes of head-of-line blocking, from the rows of a store to the page."""
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ from spark_jobs.measures.result import table
 from spark_jobs.measures.sums import by_hour, sums_of
 from spark_jobs.page.queues import head_of_line_section
 from spark_jobs.store import schema
-from tests.spark_jobs.page.test_queues import texts
 from tests.support.spark.compacted import HOUR, MINUTE, Row, collected, frame, session_hour
 from tests.support.spark.metrics_files import histogram
 from tests.support.spark.sample_result import sample_result
@@ -26,9 +26,10 @@ def causes(spark: "SparkSession", rows: list[Row]) -> dict[str, str]:
     hours = sums_of(collected(by_hour(frame(spark, schema.SESSIONS, rows))))
     made = table("head_of_line", "run", head_of_line(hours.whole, {"clients": len(rows), "window_full": 0}))
     result = sample_result()
-    said = texts(head_of_line_section([replace(result, tables={**result.tables, "head_of_line": made})]))
-    names = ("window full", "window full (bytes)", "rate used up", "send path congested")
-    return {name: said[said.index(name) + 1] for name in names if name in said}
+    section = head_of_line_section([replace(result, tables={**result.tables, "head_of_line": made})])
+    head, _, shares = section.parts[0].partition("<tbody>")
+    told = [share.replace("\u202f", " ") for share in re.findall("<td [^>]*>([^<]*)<", shares)]
+    return dict(zip(re.findall("<th [^>]*>([^<]*)<", head)[1:], told, strict=True))
 
 
 def test_causes_of_blocking_are_shares_of_the_time_of_all_sessions(spark: "SparkSession") -> None:

@@ -24,18 +24,25 @@ SLOW = pytest.mark.slow
 PHONE, DESK = 390, 1280
 PAPER = 703  # an A4 page between its margins, in CSS pixels
 FEWEST_BYTES = 40_000  # of a screenshot that is not blank
+MOST_PIXELS = 4_000  # height of a page on a desk before anything is unfolded
+UNFOLD = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
 
 
-def opened(browser: "Browser", path: Path, width: int, scheme: str = "light", *, script: bool = True) -> Opened:
-    """A page in a window of this width."""
-    return Opened(
-        browser,
-        path.as_uri(),
-        viewport={"width": width, "height": 900},
-        color_scheme=scheme,
-        java_script_enabled=script,
-        offline=True,
+def opened(browser: "Browser", path: Path, width: int, scheme: str = "light", *, unfold: bool = True) -> Opened:
+    """A page in a window of this width, with all sections unfolded."""
+    seen = Opened(
+        browser, path.as_uri(), viewport={"width": width, "height": 800}, color_scheme=scheme, offline=True
     )
+    if unfold:
+        seen.page.evaluate(UNFOLD)
+    return seen
+
+
+def within(locator: "Locator") -> bool:
+    """Whether an element is within the first screen as a whole."""
+    box = locator.bounding_box()
+    assert box is not None
+    return box["y"] >= 0 and box["y"] + box["height"] <= 800 and box["x"] + box["width"] <= DESK
 
 
 def screenshot(name: str, beside: Path) -> Path:
@@ -57,12 +64,16 @@ def test_the_page_looks_right(
     browser: "Browser", pages: dict[str, Path], tmp_path: Path, kind: str, width: int, scheme: str
 ) -> None:
     """No overflow, no empty plot, no overlapping labels, no console errors, no requests."""
-    with opened(browser, pages[kind], width, scheme) as seen:
+    with opened(browser, pages[kind], width, scheme, unfold=False) as seen:
         picture = screenshot(f"report-{kind}-{width}-{scheme}", tmp_path)
         seen.page.screenshot(path=picture)
         if picture.parent != tmp_path:
             whole = screenshot(f"report-{kind}-{width}-{scheme}-whole", tmp_path)
             seen.page.screenshot(path=whole, full_page=True)
+        height = seen.page.evaluate("document.documentElement.scrollHeight")
+        assert height < MOST_PIXELS or width == PHONE or kind == "index"
+        assert seen.wrong(STICKS_OUT) == []
+        seen.page.evaluate(UNFOLD)
         assert seen.wrong(STICKS_OUT) == []
         assert seen.wrong(EMPTY_PLOTS) == []
         assert seen.wrong(LABELS_THAT_COLLIDE) == []
@@ -86,7 +97,6 @@ def test_the_index_says_what_was_found_without_scrolling(browser: "Browser", pag
 def test_any_width_will_do(browser: "Browser", pages: dict[str, Path], kind: str) -> None:
     """No overflow from small phones to wide screens, collapsed or expanded."""
     with opened(browser, pages[kind], PHONE) as seen:
-        seen.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         for width in (320, 360, 761, 1000, 2000):
             seen.page.set_viewport_size({"width": width, "height": 900})
             assert seen.wrong(STICKS_OUT) == [], width
@@ -101,9 +111,9 @@ def texts(cells: "Locator") -> list[str]:
 def test_tables_sort_by_mouse_and_keyboard(browser: "Browser", pages: dict[str, Path]) -> None:
     """A click on a head sorts its column, largest first, then in reverse; only that column is marked."""
     with opened(browser, pages["one"], DESK) as seen:
-        table = seen.page.locator("#worst-0 table")
+        table = seen.page.locator("#worst_sessions-table table")
         head = table.locator("thead th", has_text="dropped")
-        cells = table.locator("tbody tr td:nth-child(6)")
+        cells = table.locator("tbody tr td:nth-child(5)")
         rows = table.locator("tbody tr").count()
         head.get_by_role("button").click()
         assert head.get_attribute("aria-sort") == "descending"
@@ -122,7 +132,7 @@ def test_tables_sort_by_mouse_and_keyboard(browser: "Browser", pages: dict[str, 
 def test_tables_filter(browser: "Browser", pages: dict[str, Path]) -> None:
     """The filter keeps rows with the text, ignoring case, and shows their number; an empty one shows all."""
     with opened(browser, pages["one"], DESK) as seen:
-        sheet = seen.page.locator("#worst-0")
+        sheet = seen.page.locator("#worst_sessions-table")
         field = sheet.get_by_role("searchbox", name="Filter: Lowest delivery ratio")
         field.fill("CONGESTED")
         rows = sheet.locator("tbody tr:visible")
@@ -141,27 +151,81 @@ def test_missing_values_sort_last(browser: "Browser", pages: dict[str, Path]) ->
     with opened(browser, pages["one"], DESK) as seen:
         table = seen.page.locator("#gate-table table")
         button = table.locator("thead th", has_text="delay p99").get_by_role("button")
-        cells = table.locator("tbody tr td:nth-child(7)")
+        cells = table.locator("tbody tr td:nth-child(8)")
         for _ in range(2):
             button.click()
             assert texts(cells)[2:] == ["–"] * 4
 
 
-@pytest.mark.slow
+def test_the_first_screen_answers(browser: "Browser", pages: dict[str, Path]) -> None:
+    """Headline, five tiles, the table and three closed findings are within 1280 x 800."""
+    with opened(browser, pages["one"], DESK, unfold=False) as seen:
+        tiles, findings = seen.page.locator(".tile"), seen.page.locator("header .findings details")
+        assert (tiles.count(), findings.count()) == (5, 3)
+        shown = [seen.page.locator("h1"), *tiles.all(), seen.page.locator("#first"), *findings.all()]
+        assert [each.text_content() for each in shown if not within(each)] == []
+        assert texts(seen.page.locator("#first thead th")) == [
+            "client", "broker", "state", "lost", "since", "cause", "what to do",
+        ]  # fmt: skip
+        assert seen.page.locator("details[open]").count() == 1  # fairness over time
+
+
+def test_a_command_is_copied_and_a_finding_opens_on_click(browser: "Browser", pages: dict[str, Path]) -> None:
+    """Nothing on the first screen moves by copying."""
+    with opened(browser, pages["one"], DESK, unfold=False) as seen:
+        seen.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        row = seen.page.locator("#first tbody tr").first
+        before = row.bounding_box()
+        row.get_by_role("button").click()
+        row.get_by_role("button", name="Copied: sluice").wait_for()
+        assert seen.page.evaluate("navigator.clipboard.readText()") == "sluice ctl session meter/82e0e3-237"
+        assert row.bounding_box() == before
+        finding = seen.page.locator("header .findings details").first
+        assert not finding.locator("em").is_visible()
+        finding.locator("summary").click()
+        assert "session.slow_consumer can disconnect it" in (finding.locator("em").text_content() or "")
+        assert finding.locator("em").is_visible()
+
+
 def test_a_link_into_something_folded_unfolds_it(browser: "Browser", pages: dict[str, Path]) -> None:
-    """A link to a collapsed table expands it."""
-    with Opened(browser, f"{pages['one'].as_uri()}#hours", viewport={"width": DESK, "height": 900}) as seen:
-        assert seen.page.locator("#hours table").is_visible()
+    """A client's name leads to its section, again after that was folded, and by the keyboard."""
+    with opened(browser, pages["one"], DESK, unfold=False) as seen:
+        table = seen.page.locator("#starved_worst-table")
+        assert not table.is_visible()
+        link = seen.page.locator("#first tbody a").first
+        link.click()
+        assert table.is_visible()
+        seen.page.locator("#starvation summary").click()
+        assert not table.is_visible()
+        link.press("Enter")
+        assert table.is_visible()
+    with Opened(browser, f"{pages['one'].as_uri()}#hours-table", viewport={"width": DESK, "height": 800}) as seen:
+        assert seen.page.locator("#hours-table table").is_visible()
+
+
+def test_the_times_of_findings_are_on_the_time_axis(browser: "Browser", pages: dict[str, Path]) -> None:
+    """A bar for each finding that has a time, as wide as that is."""
+    with opened(browser, pages["one"], DESK, unfold=False) as seen:
+        marks = seen.page.locator("#fairness .wide .found")
+        assert texts(marks) == ["Starved", "Served less", "Reconnects"]
+        lines = seen.page.locator("#fairness .wide .line")
+        whole, bar = lines.first.bounding_box(), marks.locator("rect").first.bounding_box()
+        assert whole is not None
+        assert bar is not None
+        hours = 24 * bar["width"] / whole["width"]
+        assert hours == pytest.approx(5 + 50 / 60, abs=0.1)  # from 14:10 to 20:00
 
 
 def test_without_its_script_the_page_is_all_there(browser: "Browser", pages: dict[str, Path]) -> None:
-    """Without scripts tables are static, and there are no controls."""
-    with opened(browser, pages["one"], DESK, script=False) as seen:
+    """Without scripts tables are static, there are no controls, and sections unfold."""
+    where = pages["one"].as_uri()
+    with Opened(browser, where, viewport={"width": DESK, "height": 800}, java_script_enabled=False) as seen:
         assert seen.page.locator("button, input").count() == 0
-        assert seen.page.locator("#worst-0 tbody tr:visible").count() == 20
-        assert seen.page.locator("svg.plot:visible").count() > 20
-        seen.page.locator("summary", has_text="Hour by hour").click()
-        assert seen.page.locator("#hours tbody tr:visible").count() == 24
+        assert seen.page.locator("#first tbody tr:visible").count() == 5
+        for section in ("worst", "evenness"):
+            seen.page.locator(f"#{section} summary").click()
+        assert seen.page.locator("#worst_sessions-table tbody tr:visible").count() == 20
+        assert seen.page.locator("#hours-table tbody tr:visible").count() == 24
 
 
 @pytest.mark.parametrize("kind", [pytest.param("one", marks=SLOW), "two"])

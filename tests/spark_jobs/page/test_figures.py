@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.page import distributions, svg, time_plots
-from spark_jobs.page.bars import Bar, Range, bars, change, ranges
+from spark_jobs.page import distributions, lorenz, svg, time_plots
+from spark_jobs.page.bars import Bar, bars
 from spark_jobs.page.distributions import Series
-from spark_jobs.page.lorenz import Curve, lorenz
-from spark_jobs.page.multiples import Hour, session
+from spark_jobs.page.multiples import session
 from spark_jobs.page.picture import compared
-from spark_jobs.page.time_plots import Band, Flow, Index, Latency, Point, TimeAxis
+from spark_jobs.page.time_plots import Band, Line, Mark, Panel, Point, TimeAxis
 from tests.support.spark.sample_result import sample_comparison
 
 pytestmark = pytest.mark.once
@@ -79,67 +78,55 @@ def test_attributes_titles_and_text_are_escaped() -> None:
     assert "<script" not in plot
 
 
-def test_deliveries_have_a_panel_for_each_flow() -> None:
-    """Sent goes up; dropped goes down with its value as label; without drops nothing is red."""
-    calm = Flow("QoS 1", "q1", points([1, 2, 3]), points([0, 0, 0]))
-    rough = Flow("QoS 0", "q0", points([10, 20, None]), points([0, 5, 0]))
-    plot = time_plots.deliveries([rough, calm], [], AXIS, 840, "label")
-    assert len(drawn(plot, "q0")) == len(drawn(plot, "q1")) == 1
-    assert len(drawn(plot, "drop")) == 1
-    assert {"QoS 0", "QoS 1", "20", "5"} <= set(texts(plot))
-
-
-def test_drops_are_drawn_in_stretches() -> None:
-    """Without drops there is no red line on the axis."""
-    flow = Flow("QoS 0", "q0", points([9] * 7), points([0, 4, 0, 0, 0, 3, 3]))
-    [group] = drawn(time_plots.deliveries([flow], [], AXIS, 840, ""), "drop")
-    assert len([e for e in group if e.get("class") == "area"]) == 2
-
-
-def test_two_runs_share_a_scale() -> None:
-    """Both runs have the same axis."""
-    flow = Flow("QoS 0", "q0", points([1, 2]), points([0, 0]), most=400)
-    assert "400" in texts(time_plots.deliveries([flow], [], AXIS, 840, ""))
+def test_deliveries_have_a_panel_for_each_qos() -> None:
+    """Sent and dropped are lines of one scale; the highest rate of drops is marked, of what was sent none."""
+    sent = Panel("QoS 1", "per second", [Line("sent", "q1", points([1, 2, 3]))], high=3)
+    lines = [Line("sent", "q0", points([10, 20, None])), Line("dropped", "drop", points([0, 5, 0]))]
+    plot = time_plots.plot([Panel("QoS 0", "per second", lines, high=20), sent], AXIS, 840, "label")
+    assert [len(drawn(plot, class_)) for class_ in ("q0", "q1", "drop")] == [1, 1, 1]
+    assert {"QoS 0", "QoS 1", "20", "5/s"} <= set(texts(plot))
+    assert len(drawn(plot, "dot")) == 1
 
 
 @given(st.lists(st.lists(st.sampled_from([0, 0, 1, 10**12]), min_size=256, max_size=256), min_size=1, max_size=2))
 def test_any_distribution_can_be_drawn(runs: list[list[int]]) -> None:
     """Without values, of zeros only, of one value, of the last bucket."""
     series = [Series(f"run {place}", f"r{place}", counts) for place, counts in enumerate(runs)]
-    drawn(distributions.shares("t", series, "us", "axis", ""), "line")
     drawn(distributions.tails("t", series, "us", "axis", ""), "line")
 
 
 @given(st.lists(st.one_of(st.none(), st.just(0.0), st.floats(1e-9, 1e15)), max_size=5))
 def test_any_series_can_be_drawn(values: list[float | None]) -> None:
     """Over time: unknown, 0, very small and very large values, and a single one."""
-    panel = Latency("QoS 1", "q1", points(values), [])
-    drawn(time_plots.latencies([panel], time_plots.decades([panel]), AXIS, 390, ""), "line")
-    drawn(time_plots.deliveries([Flow("QoS 0", "q0", points(values), points(values))], [], AXIS, 390, ""), "line")
+    low, high = time_plots.decades(points(values))
+    latency = Panel("QoS 1", "us", [Line("", "q1", points(values))], (), low, high)
+    drawn(time_plots.plot([latency], AXIS, 390, ""), "line")
+    rates = [Panel("QoS 0", "per second", [Line("", "drop", points(values))], high=1e15)]
+    drawn(time_plots.plot(rates, AXIS, 390, ""), "line")
     shares = points([None if value is None else min(1.0, value) for value in values])
-    drawn(time_plots.indices([Index("run", "r0", time_plots.floor_of(shares), shares, [])], AXIS, 390, ""), "line")
+    floor = time_plots.floor_of(shares)
+    drawn(time_plots.plot([Panel("run", "index", [Line("", "r0", shares)], (), floor)], AXIS, 390, ""), "line")
 
 
 def test_latencies_have_a_scale_of_powers_of_ten() -> None:
     """The axis covers the decades of all values; the highest value is marked, gaps stay."""
-    panel = Latency("QoS 1", "q1", points([2_000, None, 70_000, 0]), [])
-    between = time_plots.decades([panel])
-    assert between == (3, 5)
-    plot = time_plots.latencies([panel], between, AXIS, 840, "label")
+    values = points([2_000, None, 70_000, 0])
+    assert time_plots.decades(values) == (3, 5)
+    plot = time_plots.plot([Panel("QoS 1", "us", [Line("", "q1", values)], (), 3, 5)], AXIS, 840, "label")
     assert {"QoS 1", "1 ms", "10 ms", "100 ms", "70 ms"} <= {text.replace("\u202f", " ") for text in texts(plot)}
     [group] = drawn(plot, "q1")
     assert len([e for e in group if e.get("class") == "line"]) == 2
     [dot] = drawn(plot, "dot")
     assert float(dot.get("cy", 0)) == min(float(e.get("cy", 0)) for e in drawn(plot, "dot"))
-    assert time_plots.decades([Latency("", "q1", points([1_000, 1_000]), [])]) == (3, 4)
+    assert time_plots.decades(points([1_000, 1_000])) == (3, 4)
 
 
 def test_pressure_is_shaded_the_darker_the_more_of_it() -> None:
     """Equally dark neighbouring windows make one band; windows without pressure make none."""
     found = time_plots.bands([(0, 10, 0.6), (10, 20, 0.9), (20, 30, 0.2), (30, 40, 0.0), (40, 50, 0.001)])
     assert found == [Band(0, 20, 4), Band(20, 30, 3), Band(40, 50, 1)]
-    panel = Index("run", "r0", 0.5, points([1, 1]), found)
-    shaded = drawn(time_plots.indices([panel], AXIS, 840, ""), "pressure")
+    panel = Panel("run", "index", [Line("", "r0", points([1, 1]))], found)
+    shaded = drawn(time_plots.plot([panel], AXIS, 840, ""), "pressure")
     scale = svg.Scale(0, 100, time_plots.LEFT, 840 - time_plots.RIGHT)
     assert float(shaded[0].get("x", 0)) == pytest.approx(scale(0), abs=0.01)
     assert float(shaded[0].get("width", 0)) == pytest.approx(scale(20) - scale(0), abs=0.01)
@@ -147,12 +134,23 @@ def test_pressure_is_shaded_the_darker_the_more_of_it() -> None:
 
 def test_an_index_line_breaks_where_there_is_no_index() -> None:
     """Windows without sessions leave a gap, a single window is visible, and the lowest value is marked."""
-    panel = Index("run", "r0", 0.9, points([1, None, 0.9, 0.92]), [])
-    plot = time_plots.indices([panel], AXIS, 840, "")
+    panel = Panel("run", "index", [Line("", "r0", points([1, None, 0.9, 0.92]))], (), 0.9)
+    plot = time_plots.plot([panel], AXIS, 840, "")
     assert len(drawn(plot, "line")) == 2
     assert texts(plot).count("0.900") == 1
-    shares = Index("run", "r0", 0.0, points([1, 0.25]), [], as_share=True)
-    assert {"25.0 %", "50 %", "100 %"} <= set(texts(time_plots.indices([shares], AXIS, 840, "")))
+    shares = Panel("run", "share", [Line("", "r0", points([1, 0.25]))])
+    assert {"25.0 %", "50 %", "100 %"} <= set(texts(time_plots.plot([shares], AXIS, 840, "")))
+
+
+def test_times_are_marked_where_they_are() -> None:
+    """Each below its name; what is outside of the axis is at its edge, and a moment can be seen."""
+    marks = [Mark("long", "bad", -50, 60), Mark("short", "watch", 99, 99)]
+    plot = time_plots.plot([Panel("run", "index", [Line("", "r0", points([1, 1]))])], AXIS, 840, "", marks)
+    place = svg.Scale(0, 100, time_plots.LEFT, 840 - time_plots.RIGHT)
+    placed = [(float(each.get("x", 0)), float(each.get("width", 0))) for each in drawn(plot, "bar")]
+    assert placed[0] == pytest.approx((place(0), place(60) - place(0)), abs=0.01)
+    assert placed[1] == pytest.approx((place(99), 2), abs=0.01)
+    assert {"long", "short"} <= set(texts(plot))
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=12))
@@ -165,7 +163,7 @@ def test_the_axis_of_an_index_begins_below_all_of_it(values: list[float | None])
 def test_the_lorenz_curve_lies_where_its_points_are() -> None:
     """From 0 to 1, below the diagonal; only the last curve is filled."""
     curve = [(i / 10, (i / 10) ** 2) for i in range(11)]
-    plot = lorenz([Curve("a", "r0", curve), Curve("b", "r1", curve)], "all", "")
+    plot = lorenz.lorenz([lorenz.Curve("a", "r0", curve), lorenz.Curve("b", "r1", curve)], "all", "")
     assert len(drawn(plot, "line")) == 2
     assert len(drawn(plot, "area")) == 1
     places = corners(drawn(plot, "line")[0])
@@ -173,7 +171,7 @@ def test_the_lorenz_curve_lies_where_its_points_are() -> None:
     assert all(before[1] >= after[1] for before, after in pairwise(places))
 
 
-def test_bars_are_as_long_as_their_values() -> None:
+def test_placedare_as_long_as_their_values() -> None:
     """Twice the value is twice the length; 0 has no bar; each bar has its label."""
     plot = bars([Bar("a", "r0", 4, "four"), Bar("b", "r1", 2, "two"), Bar("c", "r1", 0, "none")], 500, "")
     lengths = [float(bar.get("width", 0)) for bar in drawn(plot, "bar")]
@@ -182,37 +180,17 @@ def test_bars_are_as_long_as_their_values() -> None:
     assert texts(plot) == ["a", "four", "b", "two", "c", "none"]
 
 
-def test_ranges_lie_on_an_axis_of_powers_of_ten() -> None:
-    """The axis is logarithmic; times of 0 are at its start."""
-    plot = ranges([Range("a", "q0", [10, 100, 1000]), Range("b", "q1", [0, 1])], 900, "")
-    places = [float(dot.get("cx", 0)) for dot in drawn(plot, "dot")]
-    assert places[1] - places[0] == pytest.approx(places[2] - places[1])
-    assert places[3] == places[4] < places[0]
-    assert {"10 µs", "1 ms"} <= set(texts(plot))
-
-
-@pytest.mark.parametrize(("ratio", "length", "start"), [(2, 14.5, 60), (0.5, 14.5, 45.5), (0, 58, 2), (1, 1, 60)])
-def test_bars_of_change_go_both_ways(ratio: float, length: float, start: float) -> None:
-    """A doubling is as long as a halving; a fall to 0 has the maximum length."""
-    [bar] = drawn(change(ratio, "good"), "bar")
-    assert float(bar.get("width", 0)) == pytest.approx(length, abs=0.01)
-    assert float(bar.get("x", 0)) == pytest.approx(start, abs=0.01)
-
-
 def test_small_multiples_show_gaps_and_starved_hours() -> None:
     """Hours without a row leave a gap in both shapes, starved hours get a red mark."""
-    hours = [Hour(0, 10, 10, False), Hour(3600, 10, 0, True), Hour(4 * 3600, 10, 5, False)]
-    plot = session(hours, 0, 5 * 3600, "a session")
+    values = ((0, 10, 0), (1, 0, 1), (4, 5, 0))
+    rows = [
+        {"hour_us": hour * 3_600_000_000, "offered": 10, "sent": sent, "starved_rows": starved}
+        for hour, sent, starved in values
+    ]
+    plot = session(rows, 0, 5 * 3600, "a session")
     assert len(drawn(plot, "asked")) == len(drawn(plot, "got")) == 2
     assert len(drawn(plot, "drop")) == 1
     assert ET.fromstring(plot).findtext("title") == "a session"
-
-
-def test_shares_of_a_distribution_add_up_on_the_page() -> None:
-    """Each series is a share of its own total: one with more values is not higher."""
-    few, many = Series("a", "r0", histogram({3: 1, 4: 1})), Series("b", "r1", histogram({3: 50, 4: 50}))
-    lines = drawn(distributions.shares("t", [few, many], "us", "axis", ""), "line")
-    assert lines[0].get("d") == lines[1].get("d")
 
 
 def test_rare_long_ones_show_in_the_tail() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from jinja2 import UndefinedError
 
-from spark_jobs.page.grids import Cell, Column
+from spark_jobs.page.grids import Column, grid, words
 from spark_jobs.page.markup import tag
 from spark_jobs.page.templates import fill
 from spark_jobs.page.words import WORDS
@@ -15,12 +15,11 @@ HOSTILE = "<script>alert('x')</script> \" onload=\"y"
 
 def test_text_is_escaped_in_every_place_and_markup_is_kept() -> None:
     """In a head, its tooltip, a title and a cell; an element that the program made stays one."""
-    column = Column(HOSTILE, text=True, title=HOSTILE)
-    rows = [[(column, Cell(HOSTILE)), (column, Cell(tag("b", HOSTILE)))]]
-    made = fill("table.html", id="t", title=HOSTILE, columns=[column], rows=rows, data=[])
+    columns = [words(HOSTILE, "a"), Column(HOSTILE, "b", lambda value: tag("b", str(value)), title=HOSTILE, text=True)]
+    made = grid("t", HOSTILE, columns, [{"a": HOSTILE, "b": HOSTILE}])
     assert "<script>" not in made
     assert 'onload="' not in made
-    assert made.count("&lt;script&gt;") == 5
+    assert made.count("&lt;script&gt;") == 6
     assert "<b>&lt;script&gt;" in made
 
 

@@ -250,9 +250,11 @@ def test_sessions_that_got_less_without_being_starved(result: Result) -> None:
 
 
 def test_no_session_treated_unfairly(result: Result) -> None:
-    """Equal, with the lowest share; unequal; nothing sent; nothing offered."""
+    """A fight for an id; equal, with the lowest share; unequal; nothing sent; nothing offered."""
     fair = with_rows(without(result, "starved_worst", "worst_sessions"), "starvation", clients=0)
     fair = with_rows(fair, "fairness", poorly_served=0)
+    assert headline([fair]).startswith("“meter/82e0e3-237” on “broker-0.example.net” began 151 sessions")
+    fair = without(fair, "reconnecting_clients")
     well = with_rows(fair, "fairness", jain_delivery_ratio=0.999, lowest_delivery_ratio=0.97)
     assert plain(headline([well])).startswith("No client was treated unfairly: each was sent at least 97.0 %")
     assert "Clients were treated unequally: Jain’s index is 0.969." in headline([fair])

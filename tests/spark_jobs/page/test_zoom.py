@@ -9,8 +9,8 @@ import pytest
 
 from spark_jobs.page import zoom
 from spark_jobs.page.svg import clock_label, elapsed_label
-from spark_jobs.page.time_plots import Flow, Index, Latency, Point, TimeAxis
-from spark_jobs.page.zoom import Panel, zoomable
+from spark_jobs.page.time_plots import Line, Panel, Point, TimeAxis
+from spark_jobs.page.zoom import zoomable
 
 pytestmark = pytest.mark.once
 
@@ -26,11 +26,11 @@ def values(markup: str) -> Any:
 def test_values_are_those_of_the_plot() -> None:
     """Each panel has its lines, in the time that the page shows; gaps stay, and a latency of 0 fits its scale."""
     points = [Point(1000.0, 0.25), Point(1060.0, None), Point(1120.0, 0.0)]
-    panels: list[Panel] = [
-        Index("<b>", "r1", 0.9, points, (), as_share=True),
-        Flow("QoS 1", "q1", points, [Point(1000.0, 0.0)]),
-        Flow("QoS 2", "q2", points, [Point(1000.0, 3.0)]),
-        Latency("p99", "q0", [Point(1000.0, 1234567.89), *points[1:]], ()),
+    panels = [
+        Panel("<b>", "share", [Line("value", "r1", points)]),
+        Panel("QoS 1", "per second", [Line("sent", "q1", points)]),
+        Panel("QoS 2", "per second", [Line("sent", "q2", points), Line("dropped", "drop", [Point(1000.0, 3.0)])]),
+        Panel("p99", "us", [Line("p99", "q0", [Point(1000.0, 1234567.89), *points[1:]])]),
     ]
     made = values(zoomable(panels, CLOCK))
     assert (made["from"], made["to"], made["elapsed"]) == (4600.0, 4800.0, False)
@@ -45,7 +45,7 @@ def test_values_are_those_of_the_plot() -> None:
 
 def test_runs_that_are_compared_count_from_their_start() -> None:
     """Their time is not that of a clock."""
-    panels: list[Panel] = [Index("x", "r0", 0.9, [Point(0.0, 1.0)], ())]
+    panels = [Panel("x", "index", [Line("value", "r0", [Point(0.0, 1.0)])])]
     assert values(zoomable(panels, TimeAxis(0.0, 60.0, elapsed_label)))["elapsed"]
 
 
