@@ -10,8 +10,7 @@ from spark_jobs.measures.result import Result, Row
 from spark_jobs.page import multiples
 from spark_jobs.page.clients import HOURLY
 from spark_jobs.page.grids import BROKER, P99, WHY, Column, moment, of_runs, share, time, words
-from spark_jobs.page.markup import Html, Section, figure, legend, note, small_figure
-from spark_jobs.page.markup import grid as side_by_side
+from spark_jobs.page.markup import Html, Section, beside, figure, legend, note, small_figure
 from spark_jobs.page.words import WORDS
 
 MOST_HOURS: Final = 400
@@ -40,7 +39,7 @@ def client_section(results: Sequence[Result]) -> Section:
     who = formats.name(rows[0]["client_id"]) if rows else formats.DASH
     told = f"{who}: {formats.counted(len(sessions), 'session')}, {offered:,} deliveries offered, {sent:,} sent."
     drawn = [_plot(hours, *multiples.extent(rows)) for hours in sessions[-MOST_SESSIONS:]]
-    small = side_by_side(*drawn, class_="multiples")
+    small = beside(*drawn, class_="multiples")
     sheet = of_runs(results, NAME, "Hour by hour", _COLUMNS, _last_hours, id_="client-hours", shown=MOST_HOURS)
     remark = note(f"The last {MOST_HOURS} of {len(rows):,} hours; the CSV has all.") if len(rows) > MOST_HOURS else ""
     how = WORDS["read"]["client"]

@@ -7,8 +7,7 @@ from spark_jobs import formats
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.page import multiples
 from spark_jobs.page.grids import BROKER, ID, LISTENER, WHY, Column, duration, moment, of_run, of_runs, share, time
-from spark_jobs.page.markup import Html, Section, csv_link, figure, join, legend, name_of, note, small_figure, tag
-from spark_jobs.page.markup import grid as side_by_side
+from spark_jobs.page.markup import Html, Section, beside, figure, legend, name_of, note, small_figure, tag
 from spark_jobs.page.words import WORDS
 
 HOURLY: Final = (("asked", "offered"), ("got", "sent"), ("drop", "starved"))
@@ -68,12 +67,12 @@ _PACED: Final = (
 def worst_section(results: Sequence[Result]) -> Section:
     """The clients with the lowest delivery ratio, the last run's hour by hour; who lost most, reconnects, was away."""
     found = _short(results[-1])
-    told = f"The {len(found)} with the lowest delivery ratio, hour by hour, and what they wait for"
+    told = "Those with the lowest delivery ratio, hour by hour, and what they wait for"
     if not found:
         any_due = any(row["delivery_ratio"] is not None for row in results[-1].rows_of("worst_sessions"))
         told = "Every client was sent all that was due to it" if any_due else "Nothing was due to any client"
     drawn = _multiples(results[-1], found)
-    small = side_by_side(*drawn, class_="multiples")
+    small = beside(*drawn, class_="multiples")
     key = legend(HOURLY)
     how = WORDS["read"]["multiples"]
     parts = (
@@ -114,32 +113,18 @@ def _multiples(result: Result, worst: Sequence[Row]) -> list[Html]:
 def starvation_section(results: Sequence[Result]) -> Section:
     """The number of starved clients, and the longest ones."""
     sheet = of_runs(results, "starved_worst", "Starved longest", _STARVED)
-    link = note(join(["All starved clients: ", csv_link("starved_sessions"), "."]))
     told = " ".join(f"{of_run(result, results)}{_starved_sentence(result)}" for result in results)
-    return Section("starvation", "Starvation", told, (join([sheet, link]),) if sheet else ())
+    return Section("starvation", "Starvation", told, (sheet,))
 
 
 def _starved_sentence(result: Result) -> str:
     total = result.maybe("starvation", length="all")
     if total is None or not total["clients"]:
-        return f"No client was starved.{_shorter(result)}"
+        return "No client was starved."
     longest = formats.counted(total["longest_intervals"], "interval")
     was = "was" if total["clients"] == 1 else "were"
     number = formats.counted(total["clients"], "client")
-    return f"{number} {was} starved, at most for {longest} in a row.{_shorter(result)}"
-
-
-def _shorter(result: Result) -> str:
-    """The numbers of clients with runs that are too short to count as starved."""
-    rows = [
-        row
-        for row in result.rows_of("starvation")
-        if row["length"] != "all" and row["least_intervals"] < result.facts.starved_after and row["clients"]
-    ]
-    if not rows:
-        return ""
-    told = formats.listed([f"{row['clients']:,} for {row['length'].replace('-', '–')}" for row in rows])
-    return f" For fewer than {result.facts.starved_after} intervals, which can be chance: {told}."
+    return f"{number} {was} starved, at most for {longest} in a row."
 
 
 def order_section(results: Sequence[Result]) -> Section:

@@ -28,6 +28,8 @@ MOST_RUNS: Final = 2
 MOST_FINDINGS: Final = 3
 """On the first screen; the others are folded."""
 LONGEST_LABEL: Final = 60
+OPEN: Final = ("client", "changes", "fairness")
+"""The sections that are not folded."""
 
 
 def render(results: Sequence[Result]) -> str:
@@ -42,7 +44,7 @@ def render(results: Sequence[Result]) -> str:
     about = findings(result)
     found = [*(changes(results[0], result) if several else []), *about]
     first = [each for each in found if each.grade > Grade.GOOD or several][:MOST_FINDINGS]
-    sections = _sections(results, [each for each in first if each in about])
+    sections = _sections(results, about)
     return fill_page(
         "report.html",
         zoom=True,
@@ -55,9 +57,9 @@ def render(results: Sequence[Result]) -> str:
         first=first,
         others=[each for each in found if each not in first],
         classes=CLASSES,
-        open=("client", "changes", "fairness"),
-        sections=[section for section in sections if not section.is_empty],
-        empty=[section for section in sections if section.is_empty],
+        open=OPEN,
+        sections=[section for section in sections if section.id in OPEN or any(section.parts)],
+        empty=[section for section in sections if section.id not in OPEN and not any(section.parts)],
         definitions=WORDS["definitions"],
         definition_ids={name: f"definition-{place}" for place, name in enumerate(WORDS["definitions"], 1)},
         tables=_tables(results),

@@ -46,6 +46,7 @@ class Finding:
         client: the id of the client that the command asks about; empty if it is not about clients.
         broker: the client's broker.
         start_us, end_us: when it was, from the first to the last; None if it was all the time, or is not about a time.
+        episodes: start and end of each time between them, if they are known.
         count: how many clients, deliveries, rows ... it is about; None if it is about a share or an index.
         remedy: what to do, if that is more than the words about its subject.
         part: the part of the subject that decides what to do, command and keys; empty for the whole.
@@ -60,6 +61,7 @@ class Finding:
     broker: str = ""
     start_us: int | None = None
     end_us: int | None = None
+    episodes: tuple[tuple[int, int], ...] = ()
     count: int | None = None
     remedy: str = ""
     part: str = ""

@@ -22,7 +22,6 @@ _PARTS: Final = {"damaged_hours": "hours"} | dict.fromkeys(
     ("truncated", "empty", "foreign", "misplaced", "unreadable", "impossible"), "files"
 )
 """Faults of the input by what helps against them: an hour that is built again, a file that is replaced."""
-_NAMED: Final = 2  # clients that a sentence names
 _NAME_LENGTH: Final = 32
 _A_FEW: Final = 5  # one of so many clients, or fewer, are few
 _MOST: Final = 0.5  # a publisher with this share of all messages
@@ -60,7 +59,7 @@ def _starved(result: Result) -> list[Finding]:
         worst = trouble.rows[0]
         text += (
             f" Longest: {named(worst)}, for {formats.seconds(worst['longest_us'] / 1e6)} from "
-            f"{formats.minute(worst['longest_start_us'])} on{_others(trouble.rows[1 : 1 + _NAMED])}."
+            f"{formats.minute(worst['longest_start_us'])} on."
         )
     return [_of_clients(result, "Starved", text, trouble)]
 
@@ -78,6 +77,7 @@ def _of_clients(result: Result, subject: str, text: str, trouble: Trouble) -> Fi
         *_first(result, rows),
         start_us=when.first_us if when else None,
         end_us=when.last_us if when else None,
+        episodes=when.known if when else (),
         count=trouble.number,
         remedy=what_helps,
     )
@@ -101,10 +101,6 @@ def is_few(result: Result) -> bool:
 def named(row: Row) -> str:
     """A client and its broker."""
     return f"“{formats.name(row['client_id'], _NAME_LENGTH)}” on “{formats.name(row['broker'], _NAME_LENGTH)}”"
-
-
-def _others(rows: Sequence[Row]) -> str:
-    return f"; then {formats.listed([named(row) for row in rows])}" if rows else ""
 
 
 def _typical(result: Result, rows: Sequence[Row]) -> str:
@@ -162,10 +158,7 @@ def _poorly_served(result: Result) -> list[Finding]:
     text = f"{number} got less than {LESS} of what was due{trouble.since}."
     if trouble.rows:
         worst = trouble.rows[0]
-        text += (
-            f" Least: {named(worst)} with {formats.percent(worst['delivery_ratio'])}"
-            f"{_others(trouble.rows[1 : 1 + _NAMED])}."
-        )
+        text += f" Least: {named(worst)} with {formats.percent(worst['delivery_ratio'])}."
     return [_of_clients(result, "Served less", text, trouble)]
 
 
@@ -225,8 +218,9 @@ def _few_have(result: Result, rows: Sequence[Row]) -> str:
     if not number:
         return ""
     told = formats.percent(min(1.0, sum(row["share_of_lost"] for row in rows[:number])))
-    have = "1 client has" if number == 1 else f"{number} clients have"
-    return f" {have} {told} of them: {named(rows[0])}{_others(rows[1 : min(number, 1 + _NAMED)])}."
+    if number == 1:
+        return f" 1 client has {told} of them: {named(rows[0])}."
+    return f" {number} clients have {told} of them, {named(rows[0])} most."
 
 
 def loud(result: Result) -> tuple[Row, float] | None:

@@ -87,6 +87,7 @@ def people(result: Result) -> Html:
 def _rows(result: Result) -> Iterator[Row]:
     worst = {_key(row): row for row in result.rows_of("worst_sessions")}
     lost = {_key(row): row["lost"] for row in result.rows_of("dropped_clients")}
+    rest = 0 if sum(lost.values()) == (result.maybe("totals", qos="all") or {}).get("lost") else None
     for each in _chosen(result):
         row = worst.get(_key(each.row), {}) | each.row
         case = each.case or case_of(each.row if "window_limit" in each.row else row)
@@ -98,7 +99,7 @@ def _rows(result: Result) -> Iterator[Row]:
             "broker": row["broker"],
             "finding": each.finding,
             "state": each.state,
-            "lost": lost.get(_key(row), row.get("dropped")) if each.lost is None else each.lost,
+            "lost": lost.get(_key(row), rest) if each.lost is None else each.lost,
             "since_us": each.since_us,
             "cause": each.cause or WORDS["causes"].get(case) or formats.reason(case) or WORDS["causes"]["unknown"],
             "action": join([text, " ", tag("code", command, class_="copy")]),

@@ -8,8 +8,7 @@ from spark_jobs import formats
 from spark_jobs.index import TRENDS, Entry
 from spark_jobs.page.finding import CLASSES, Grade
 from spark_jobs.page.grids import LONGEST_NAME, P99, Column, grid, index, share, words
-from spark_jobs.page.markup import Html, figure, small_figure, tag
-from spark_jobs.page.markup import grid as side_by_side
+from spark_jobs.page.markup import Html, beside, figure, small_figure, tag
 from spark_jobs.page.svg import Scale, element, line, path, svg, text
 from spark_jobs.page.templates import fill_page
 from spark_jobs.page.words import WORDS
@@ -49,7 +48,7 @@ def render_index(entries: Sequence[Entry]) -> str:
         kind=f"Sluice fairness reports · {formats.moment(first.start)} to {formats.moment(last.end)} "
         f"{formats.zone_name()}",
         headline=told if bad else "No report found clients that were treated unfairly.",
-        trends=figure("Each figure, report by report", WORDS["read"]["trends"], side_by_side(*drawn)) if drawn else "",
+        trends=figure("Each figure, report by report", WORDS["read"]["trends"], beside(*drawn)) if drawn else "",
         reports=grid("reports", "Reports, the latest first", _COLUMNS, rows),
         zone=formats.zone_name(),
     )

@@ -59,11 +59,6 @@ class Section:
     told: str
     parts: tuple[Html, ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has nothing to say."""
-        return not any(self.parts)
-
 
 def note(content: str) -> Html:
     """A remark in small print."""
@@ -103,7 +98,7 @@ def small_figure(title: Html | str, drawing: str, *below: str) -> Html:
     return tag("figure", tag("figcaption", title), drawing, *below, class_="small")
 
 
-def grid(*children: str, class_: str = "plots") -> Html:
+def beside(*children: str, class_: str = "plots") -> Html:
     """Plots side by side if there is room."""
     return tag("div", *children, class_=class_)
 

@@ -1,22 +1,23 @@
 """The picture of a comparison for a README: one self-contained SVG file, light or dark."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final
 
 from spark_jobs import formats
 from spark_jobs.measures.result import Result
 from spark_jobs.page import distributions
-from spark_jobs.page.bars import Bar, bars
 from spark_jobs.page.queues import series_of
-from spark_jobs.page.svg import cut, element, rect, text
+from spark_jobs.page.svg import Scale, cut, element, line, rect, svg, text
 from spark_jobs.page.verdict import headline
 
 WIDTH: Final = 880
 _PLOT: Final = distributions.WIDTH
 _LEFT: Final = 24
 _RIGHT: Final = 456
-_ROW: Final = 250
+_BELOW: Final = 250
+ROW: Final = 26  # height of a bar
 
 _STYLE: Final = """
 text { font: 11.5px Inter, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", system-ui, sans-serif; fill: #5a616b }
@@ -40,10 +41,34 @@ _TAILS: Final = (
 )
 
 
+@dataclass(frozen=True)
+class Bar:
+    """One bar: its name, its class, its value, and the text at its end."""
+
+    name: str
+    class_: str
+    value: float
+    label: str
+
+
+def bars(rows: Sequence[Bar], width: float, label: str, room: float = 96) -> str:
+    """Horizontal bars at one scale; `room` is the width of the names on the left."""
+    longest = max((bar.value for bar in rows), default=0.0) or 1.0
+    place = Scale(0, longest, room, width - 90)
+    drawn = [line(room, 0, room, len(rows) * ROW, "axis")]
+    for number, bar in enumerate(rows):
+        y = number * ROW + 4.0
+        length = max(place(bar.value) - room, 1.0 if bar.value else 0.0)
+        drawn.append(cut(bar.name, 0, y + 13, room - 9, "tick ink"))
+        drawn.append(f'<g class="{bar.class_}">{rect(room, y, length, ROW - 8, "bar")}</g>')
+        drawn.append(text(bar.label, room + length + 7, y + 13, "tick"))
+    return svg("".join(drawn), width, max(len(rows) * ROW, 1), label)
+
+
 def compared(results: Sequence[Result]) -> str:
     """Mailbox length, acknowledgement latency, and QoS 0 with and without pressure, of two runs."""
     heading, top = _heading(results)
-    places = ((_LEFT, top), (_RIGHT, top), (_LEFT, top + _ROW), (_RIGHT, top + _ROW))
+    places = ((_LEFT, top), (_RIGHT, top), (_LEFT, top + _BELOW), (_RIGHT, top + _BELOW))
     parts = [heading]
     for (metric, qos, title, unit, axis), place in zip(_TAILS, places, strict=False):
         series = [series_of(result, metric, qos, "all", result.label, f"r{i}") for i, result in enumerate(results)]
@@ -62,7 +87,7 @@ def compared(results: Sequence[Result]) -> str:
         room = 14 + 6.6 * max(len(row.name) for row in rows)
         parts.append(placed(bars(rows, _PLOT, title, room=room), _RIGHT, y + 22))
         y += 104
-    height = top + _ROW + distributions.HEIGHT + 16
+    height = top + _BELOW + distributions.HEIGHT + 16
     return picture("".join(parts), height, headline(results))
 
 

@@ -9,8 +9,7 @@ from spark_jobs.measures.result import Result, Row
 from spark_jobs.metrics import BUCKETS
 from spark_jobs.page.distributions import Series, tails
 from spark_jobs.page.grids import BROKER, ID, Column, of_runs, share, time, words
-from spark_jobs.page.markup import Html, Section, figure, legend, note, small_figure
-from spark_jobs.page.markup import grid as side_by_side
+from spark_jobs.page.markup import Html, Section, beside, figure, legend, note, small_figure
 from spark_jobs.page.words import WORDS
 
 METRICS: Final = {
@@ -71,7 +70,7 @@ def distribution_section(results: Sequence[Result], metric: str) -> Section:
             drawn.append(small_figure("", Html(tails(f"{of}share at or above", series, unit, axis, label))))
     how = WORDS["read"]["tails"].format(what=what)
     key = legend(list(keys.items()))
-    plots = figure(question, how, side_by_side(*drawn), data=["histograms"], key=key) if drawn else Html("")
+    plots = figure(question, how, beside(*drawn), data=["histograms"], key=key) if drawn else Html("")
     sheet = of_runs(
         results, "percentiles", "Percentiles", _PERCENTILES, partial(_of, metric), id_=f"{metric}-percentiles"
     )

@@ -38,12 +38,13 @@ class Band:
 
 @dataclass(frozen=True)
 class Mark:
-    """A time to look at, from start to end in seconds: that of a finding."""
+    """The time of a finding: from start to end in seconds, and the episodes between them, each from start to end."""
 
     name: str
     class_: str
     start: float
     end: float
+    episodes: Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel with lines: an `index` or a `share` up to 1, deliveries `per second`, or a latency in `us`.
+    """A panel with lines: an `index` or a `share` up to 1, deliveries `per_second`, or a latency in `us`.
 
     Latencies have a logarithmic scale. `low` and `high` are start and end of the axis: values, of latencies powers of
     ten. Of the last line the worst value is marked.
@@ -86,40 +87,16 @@ class Panel:
             return max(self.low, math.log10(value)) if value > 0 else self.low
         return max(self.low, value)
 
-    def told(self, value: float) -> str:
-        """A value as text."""
-        return _TOLD[self.unit](value)
-
     @property
     def ticks(self) -> list[tuple[float, str]]:
         """Places on the axis, and their labels."""
         if self.unit == "us":
             powers = range(int(self.low), int(self.high) + 1, 1 + int(self.high - self.low) // 4)
             return [(power, formats.quantity(10**power, "us")) for power in powers]
-        if self.unit == "per second":
+        if self.unit == "per_second":
             return [(value, formats.short(value)) for value in round_ticks(self.high)]
         form, factor = (f"{{:g}}{formats.NARROW_SPACE}%", 100) if self.unit == "share" else ("{:.3g}", 1)
         return [(value, form.format(value * factor)) for value in (self.low, (self.low + 1) / 2, 1.0)]
-
-    @property
-    def worst(self) -> Point | None:
-        """The highest latency or rate of drops, or the lowest index, if that is worth a mark."""
-        known = [(point.value, -point.at) for point in self.lines[-1].points if point.value is not None]
-        if not known or (self.unit == "per second" and self.lines[-1].class_ != "drop"):
-            return None
-        if self.unit in ("us", "per second"):
-            value, at = max(known)
-            return Point(-at, value) if value else None
-        value, at = min(known, key=lambda item: (item[0], -item[1]))
-        return Point(-at, value) if value <= 0.999 else None
-
-
-_TOLD: Final[dict[str, Callable[[float], str]]] = {
-    "us": formats.micros,
-    "share": formats.percent,
-    "index": formats.index,
-    "per second": formats.rate,
-}
 
 
 def bands(windows: Sequence[tuple[float, float, float]]) -> list[Band]:
@@ -145,15 +122,17 @@ def _shading(drawn: Sequence[Band], place: Scale, top: float, bottom: float) -> 
 
 
 def _marked(marks: Sequence[Mark], place: Scale, width: float) -> str:
-    """A bar for each time, below its name, one below the other."""
+    """For each a line below its name, with a bar for each episode; one below the other."""
     drawn = []
     for number, mark in enumerate(marks):
-        left, right = (place(min(max(at, place.low), place.high)) for at in (mark.start, mark.end))
+        times = [(mark.start, mark.end), *(mark.episodes or [(mark.start, mark.end)])]
+        edges = [[place(min(max(at, place.low), place.high)) for at in each] for each in times]
+        left, right = edges[0]
         y = float(number * MARK)
         at_end = left > width - 120
         name = text(mark.name, right if at_end else left, y + 12, "tick ink", anchor="end" if at_end else "start")
-        bar = rect(left, y + 16, max(right - left, 2.0), 4, "bar")
-        drawn.append(f'<g class="found {mark.class_}">{name}{bar}</g>')
+        bars = "".join(rect(start, y + 16, max(end - start, 2.0), 4, "bar") for start, end in edges[1:])
+        drawn.append(f'<g class="found {mark.class_}">{name}{line(left, y + 18, right, y + 18, "line")}{bars}</g>')
     return "".join(drawn)
 
 
@@ -200,17 +179,19 @@ def decades(points: Sequence[Point]) -> tuple[int, int]:
 
 
 def _worst_mark(panel: Panel, place: Scale, height: Scale, width: float) -> str:
-    """A dot and the value at the worst point."""
-    worst = panel.worst
-    if worst is None or worst.value is None:
+    """A dot and the value at the highest latency or rate of drops, or at the lowest index, if that is worth it."""
+    last, is_high = panel.lines[-1], panel.unit in ("us", "per_second")
+    known = [(-point.value if is_high else point.value, point.at) for point in last.points if point.value is not None]
+    value, at = min(known, default=(0.0 if is_high else 1.0, 0.0))
+    value = abs(value)
+    if (not value or (panel.unit == "per_second" and last.class_ != "drop")) if is_high else value > 0.999:
         return ""
-    x, y = place(worst.at), height(panel.place(worst.value))
+    x, y = place(at), height(panel.place(value))
     # Below the line if there is room, else above it.
-    is_high = panel.unit in ("us", "per second")
     below = y - height.stop < PANEL * 0.3 if is_high else height.start - y > PANEL * 0.3
     anchor = "end" if x > width - 60 else "start" if x < LEFT + 30 else "middle"
     dot = element("circle", cx=float(x), cy=float(y), r=3, class_="dot")
-    return dot + text(panel.told(worst.value), x, y + (17 if below else -9), "mark", anchor=anchor)
+    return dot + text(formats.measured(value, panel.unit), x, y + (17 if below else -9), "mark", anchor=anchor)
 
 
 def plot(panels: Sequence[Panel], axis: TimeAxis, width: float, label: str, marks: Sequence[Mark] = ()) -> str:

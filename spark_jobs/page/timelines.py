@@ -44,11 +44,12 @@ def fairness_section(results: Sequence[Result], found: Sequence[Finding]) -> Sec
             class_ = f"r{place}" if several else "r1" if unit == "index" else "drop"
             line = Line("value", class_, points)
             panels.append(Panel(f"{of}{head}", unit, [line], _bands(result, shifts[place]), floor))
-    marks = [
-        Mark(each.subject, CLASSES[each.grade], each.start_us / _MICRO - shifts[-1], each.end_us / _MICRO - shifts[-1])
-        for each in found
-        if each.start_us is not None and each.end_us is not None
-    ]
+    marks = []
+    for each in found:
+        if each.start_us is not None and each.end_us is not None:
+            times = [(each.start_us, each.end_us), *each.episodes]
+            whole, *episodes = [(start / _MICRO - shifts[-1], end / _MICRO - shifts[-1]) for start, end in times]
+            marks.append(Mark(each.subject, CLASSES[each.grade], *whole, episodes))
     drawn = both(lambda width: time_plots.plot(panels, axis, width, "Fairness over time, window by window", marks))
     how = WORDS["read"]["fairness"] + (" Both runs start at the left." if several else "")
     told = "Jain’s index and the worst served client, window by window; the bars are the times of the findings."
@@ -73,7 +74,7 @@ def deliveries_section(results: Sequence[Result]) -> Section:
                 names = [("sent", f"q{qos}"), *([("dropped", "drop")] if any(row["dropped"] for row in rows) else [])]
                 lines = [Line(name, class_, _points(rows, f"{name}_per_second", shift, 0.0)) for name, class_ in names]
                 high = round_ticks(most[qos])[-1]
-                panels.append(Panel(f"QoS {qos}", "per second", lines, _bands(result, shift), high=high))
+                panels.append(Panel(f"QoS {qos}", "per_second", lines, _bands(result, shift), high=high))
         runs.append(panels)
     question = "Sent and dropped per second"
     return _of_runs(results, runs, axis, "deliveries", "Deliveries over time", question)

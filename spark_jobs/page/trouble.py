@@ -9,38 +9,25 @@ from typing import Final
 from spark_jobs import formats
 from spark_jobs.measures.fairness import WELL_SERVED
 from spark_jobs.measures.result import Result, Row
+from spark_jobs.page.words import WORDS
 
 HOUR: Final = 3_600_000_000
 BACKLOG: Final = "backlog"
 
-_BECAUSE: Final[dict[str, tuple[str, ...]]] = {
-    "window_full": ("its window was full", "their windows were full"),
-    "window_bytes_full": ("its window was full in bytes", "their windows were full in bytes"),
-    "rate_limited": ("its rate was used up", "their rates were used up"),
-    "congested": ("its send path was congested", "their send paths were congested"),
-    "queue_full": ("its queue was full", "their queues were full", "more is offered than can be sent"),
-    "queue_full_paced": (
-        "its queue was full although publishers were paced",
-        "their queues were full although publishers were paced",
-        "more is offered than can be sent",
-    ),
-    "expired": ("messages expired while they waited", "messages expired while they waited"),
-    "aged": ("messages waited too long", "messages waited too long", "longer than session.max_mqueue_age"),
-    "not_permitted": ("rules no longer permitted its messages", "rules no longer permitted their messages"),
-    "too_large": ("messages exceeded its Maximum Packet Size", "messages exceeded their Maximum Packet Size"),
-}
-"""For one client, for several, and an interpretation if formats.ADVICE has none."""
-
 
 @dataclass(frozen=True)
 class Episodes:
-    """When it was: from the first to the last, how often, how long (median), and for which share of the time."""
+    """When it was: from the first to the last, how often, how long (median), and for which share of the time.
+
+    `known` are start and end of those that are known one by one.
+    """
 
     first_us: int
     last_us: int
     number: int
     seconds: float
     share: float | None
+    known: tuple[tuple[int, int], ...]
 
     def told(self, end_us: int) -> str:
         """In words, of a report that ends then."""
@@ -77,9 +64,9 @@ def starvation(result: Result) -> Trouble | None:
     rows = result.rows_of("starved_worst")
     if total is None or not total["clients"]:
         return None
-    when = Episodes(
-        *(total[name] for name in ("first_us", "last_us", "episodes", "episode_seconds", "episodes_share"))
-    )
+    known = tuple((row["longest_start_us"], row["longest_start_us"] + row["longest_us"]) for row in rows)
+    first, last, number = (total[name] for name in ("first_us", "last_us", "episodes"))
+    when = Episodes(first, last, number, total["episode_seconds"], total["episodes_share"], known)
     return Trouble(rows, total["clients"], when, when.told(result.facts.last_us), typical_reason(rows))
 
 
@@ -112,7 +99,8 @@ def _of_hours(hours: Sequence[int], result: Result) -> Episodes | None:
     lengths = [(last - first) / 1e6 for first, last in zip(firsts, lasts, strict=True)]
     whole = (result.maybe("totals", qos="all") or {}).get("seconds")
     share = sum(lengths) / whole if whole else None
-    return Episodes(firsts[0], lasts[-1], len(firsts), median(lengths), share)
+    known = tuple(zip(firsts, lasts, strict=True))
+    return Episodes(firsts[0], lasts[-1], len(firsts), median(lengths), share, known)
 
 
 def known_reasons(rows: Sequence[Row]) -> Counter[str]:
@@ -128,5 +116,5 @@ def typical_reason(rows: Sequence[Row]) -> str:
 def because(why: str) -> tuple[str, str, str]:
     """The texts for a reason: for one session, for several, and an interpretation."""
     reason = formats.reason(why)
-    one, several, *meaning = _BECAUSE.get(why, (reason, reason))
-    return one, several, meaning[0] if meaning else formats.ADVICE["meanings"].get(why, "")
+    meaning = WORDS["meanings"].get(why) or formats.ADVICE["meanings"].get(why, "")
+    return WORDS["because"].get(why, reason), WORDS["because_several"].get(why, reason), meaning

@@ -11,7 +11,7 @@
     us: duration,
     share: (value) => `${rounded(value * 100)} %`,
     index: (value) => String(Number(value.toPrecision(4))),
-    "per second": (value) => `${rounded(value)}/s`,
+    per_second: (value) => `${rounded(value)}/s`,
   };
   const two = (number) => String(number).padStart(2, "0");
   const elapsed = (seconds) => `${Math.floor(seconds / 3600)}:${two(Math.floor(seconds / 60) % 60)}:${two(Math.floor(seconds) % 60)}`;

@@ -142,8 +142,7 @@ def _short(measure: Measure, figures: Figures) -> str:
 def drawn(of_brokers: Mapping[str, Figures | str], title: str) -> str:
     """Return one case as a picture for a README: an SVG file that needs nothing else."""
     # What it imports is not for the publishers' process, which imports this module again.
-    from spark_jobs.page.bars import ROW, Bar, bars
-    from spark_jobs.page.picture import WIDTH, picture, placed
+    from spark_jobs.page.picture import ROW, WIDTH, Bar, bars, picture, placed
     from spark_jobs.page.svg import text
 
     known = {name: each for name, each in of_brokers.items() if isinstance(each, Figures)}

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.page import distributions, lorenz, svg, time_plots
-from spark_jobs.page.bars import Bar, bars
 from spark_jobs.page.distributions import Series
 from spark_jobs.page.multiples import session
-from spark_jobs.page.picture import compared
+from spark_jobs.page.picture import Bar, bars, compared
 from spark_jobs.page.time_plots import Band, Line, Mark, Panel, Point, TimeAxis
 from tests.support.spark.sample_result import sample_comparison
 
@@ -80,9 +79,9 @@ def test_attributes_titles_and_text_are_escaped() -> None:
 
 def test_deliveries_have_a_panel_for_each_qos() -> None:
     """Sent and dropped are lines of one scale; the highest rate of drops is marked, of what was sent none."""
-    sent = Panel("QoS 1", "per second", [Line("sent", "q1", points([1, 2, 3]))], high=3)
+    sent = Panel("QoS 1", "per_second", [Line("sent", "q1", points([1, 2, 3]))], high=3)
     lines = [Line("sent", "q0", points([10, 20, None])), Line("dropped", "drop", points([0, 5, 0]))]
-    plot = time_plots.plot([Panel("QoS 0", "per second", lines, high=20), sent], AXIS, 840, "label")
+    plot = time_plots.plot([Panel("QoS 0", "per_second", lines, high=20), sent], AXIS, 840, "label")
     assert [len(drawn(plot, class_)) for class_ in ("q0", "q1", "drop")] == [1, 1, 1]
     assert {"QoS 0", "QoS 1", "20", "5/s"} <= set(texts(plot))
     assert len(drawn(plot, "dot")) == 1
@@ -101,7 +100,7 @@ def test_any_series_can_be_drawn(values: list[float | None]) -> None:
     low, high = time_plots.decades(points(values))
     latency = Panel("QoS 1", "us", [Line("", "q1", points(values))], (), low, high)
     drawn(time_plots.plot([latency], AXIS, 390, ""), "line")
-    rates = [Panel("QoS 0", "per second", [Line("", "drop", points(values))], high=1e15)]
+    rates = [Panel("QoS 0", "per_second", [Line("", "drop", points(values))], high=1e15)]
     drawn(time_plots.plot(rates, AXIS, 390, ""), "line")
     shares = points([None if value is None else min(1.0, value) for value in values])
     floor = time_plots.floor_of(shares)
@@ -143,13 +142,14 @@ def test_an_index_line_breaks_where_there_is_no_index() -> None:
 
 
 def test_times_are_marked_where_they_are() -> None:
-    """Each below its name; what is outside of the axis is at its edge, and a moment can be seen."""
-    marks = [Mark("long", "bad", -50, 60), Mark("short", "watch", 99, 99)]
+    """Each episode, below the finding's name; what is outside of the axis is at its edge, and a moment can be seen."""
+    marks = [Mark("long", "bad", -50, 60, [(-50, 20), (50, 60)]), Mark("short", "watch", 99, 99, [])]
     plot = time_plots.plot([Panel("run", "index", [Line("", "r0", points([1, 1]))])], AXIS, 840, "", marks)
     place = svg.Scale(0, 100, time_plots.LEFT, 840 - time_plots.RIGHT)
     placed = [(float(each.get("x", 0)), float(each.get("width", 0))) for each in drawn(plot, "bar")]
-    assert placed[0] == pytest.approx((place(0), place(60) - place(0)), abs=0.01)
-    assert placed[1] == pytest.approx((place(99), 2), abs=0.01)
+    assert placed[0] == pytest.approx((place(0), place(20) - place(0)), abs=0.01)
+    assert placed[1] == pytest.approx((place(50), place(60) - place(50)), abs=0.01)
+    assert placed[2] == pytest.approx((place(99), 2), abs=0.01)
     assert {"long", "short"} <= set(texts(plot))
 
 

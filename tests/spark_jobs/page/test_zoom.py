@@ -28,14 +28,14 @@ def test_values_are_those_of_the_plot() -> None:
     points = [Point(1000.0, 0.25), Point(1060.0, None), Point(1120.0, 0.0)]
     panels = [
         Panel("<b>", "share", [Line("value", "r1", points)]),
-        Panel("QoS 1", "per second", [Line("sent", "q1", points)]),
-        Panel("QoS 2", "per second", [Line("sent", "q2", points), Line("dropped", "drop", [Point(1000.0, 3.0)])]),
+        Panel("QoS 1", "per_second", [Line("sent", "q1", points)]),
+        Panel("QoS 2", "per_second", [Line("sent", "q2", points), Line("dropped", "drop", [Point(1000.0, 3.0)])]),
         Panel("p99", "us", [Line("p99", "q0", [Point(1000.0, 1234567.89), *points[1:]])]),
     ]
     made = values(zoomable(panels, CLOCK))
     assert (made["from"], made["to"], made["elapsed"]) == (4600.0, 4800.0, False)
     assert [chart["title"] for chart in made["charts"]] == ["<b>", "QoS 1", "QoS 2", "p99"]
-    assert [chart["unit"] for chart in made["charts"]] == ["share", "per second", "per second", "us"]
+    assert [chart["unit"] for chart in made["charts"]] == ["share", "per_second", "per_second", "us"]
     lines = [[line["name"] for line in chart["lines"]] for chart in made["charts"]]
     assert lines == [["value"], ["sent"], ["sent", "dropped"], ["p99"]]
     [first] = made["charts"][0]["lines"]
