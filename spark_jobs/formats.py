@@ -28,8 +28,10 @@ def count(number: float | None) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: 1 file, 2,000 files."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    """A number with its noun: 1 file, 2,000 files, 3 deliveries."""
+    if number != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun}"
 
 
 def short(number: float) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 from spark_jobs import formats
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.page import multiples
+from spark_jobs.page.findings import inverted
 from spark_jobs.page.grids import BROKER, ID, LISTENER, WHY, Column, duration, moment, of_run, of_runs, share, time
 from spark_jobs.page.markup import Html, Section, beside, figure, legend, name_of, note, small_figure, tag
 from spark_jobs.page.words import WORDS
@@ -139,19 +140,8 @@ def order_section(results: Sequence[Result]) -> Section:
 
 
 def _inversion_sentence(result: Result) -> str:
-    row = result.maybe("inversion")
-    if row is None or not row["blocked_rows"]:
-        return "QoS 0 overtook nothing: in no interval did QoS 1 or 2 wait from start to end."
-    if not row["inverted_qos0"]:
-        return (
-            f"No QoS 0 overtook waiting QoS 1 and 2, in {formats.counted(row['blocked_rows'], 'interval')} in which "
-            "that was possible."
-        )
-    noun = "delivery" if row["inverted_qos0"] == 1 else "deliveries"
-    return (
-        f"{row['inverted_qos0']:,} QoS 0 {noun} overtook waiting QoS 1 and 2, in "
-        f"{formats.counted(row['clients'], 'client')}: {formats.percent(row['share_of_sent_qos0'])} of QoS 0 sent."
-    )
+    nothing = "QoS 0 overtook nothing: in no interval did QoS 1 or 2 wait from start to end."
+    return next((finding.text for finding in inverted(result)), nothing)
 
 
 def _stalled_sentence(result: Result) -> str:

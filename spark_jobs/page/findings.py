@@ -33,7 +33,7 @@ def findings(result: Result) -> list[Finding]:
     found = [
         *_starved(result),
         *_poorly_served(result),
-        *_inverted(result),
+        *inverted(result),
         *_drops(result),
         *_away(result),
         *_one_publisher(result),
@@ -162,7 +162,8 @@ def _poorly_served(result: Result) -> list[Finding]:
     return [_of_clients(result, "Served less", text, trouble)]
 
 
-def _inverted(result: Result) -> list[Finding]:
+def inverted(result: Result) -> list[Finding]:
+    """QoS 0 that overtook QoS 1 and 2, or that none did; nothing if none could."""
     row = result.maybe("inversion")
     if row is None:
         return []
@@ -172,8 +173,8 @@ def _inverted(result: Result) -> list[Finding]:
         text = f"No QoS 0 overtook waiting QoS 1 or 2, in {row['blocked_rows']:,} intervals in which that was possible."
         return [Finding(Grade.GOOD, "Order", text)]
     text = (
-        f"{formats.counted(row['inverted_qos0'], 'QoS 0 delivery').replace('deliverys', 'deliveries')} overtook "
-        f"waiting QoS 1 or 2, in {formats.counted(row['clients'], 'client')}; the gate should prevent that."
+        f"{formats.counted(row['inverted_qos0'], 'QoS 0 delivery')} overtook waiting QoS 1 or 2, in "
+        f"{formats.counted(row['clients'], 'client')}; the gate should prevent that."
     )
     grade = Grade.NOTE if row["clients"] < FEW * result.facts.clients else Grade.WATCH
     first = _first(result, result.rows_of("inverted_sessions"))
@@ -277,7 +278,7 @@ def _away(result: Result) -> list[Finding]:
     text = (
         f"{formats.counted(number, 'client')} missed {formats.counted(missed, 'delivery')} while "
         f"{'it was' if one else 'they were'} not connected: {dropped:,} dropped, {missed - dropped:,} still wait."
-    ).replace("deliverys", "deliveries")
+    )
     rows = result.rows_of("away_clients")
     if rows and not one:
         text += f" Most: {named(rows[0])} with {rows[0]['missed']:,}."

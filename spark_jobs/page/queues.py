@@ -104,7 +104,7 @@ def _series(results: Sequence[Result], metric: str, qos: str) -> list[Series]:
 def gate_section(results: Sequence[Result]) -> Section:
     """Cost and gain of the gate, and the reasons of gating and drops."""
     parts = (
-        of_runs(results, "gate", "Under pressure and otherwise", _GATE, id_="gate-table"),
+        of_runs(results, "gate", "Under pressure and otherwise", _GATE),
         of_runs(results, "reasons", "Gated, dropped and refused, by reason", _REASONS, _given),
     )
     told = "What QoS 0 pays and QoS 1 and 2 gain; what was gated, dropped and refused, and why."
