@@ -149,7 +149,7 @@ class FairMQueue(Lanes):
             self._read_heads()
             return False
         turn.left = min(turn.left, cost_of(turn.head_size()))
-        turn = self.turn = _give_turns(others)
+        turn = self.turn = give_turns(others)
         position = self._round.index(turn)
         if position < self._position:
             self._rest.clear()  # a round has ended
@@ -250,7 +250,7 @@ class FairMQueue(Lanes):
             lane.left += rounds * QUANTUM
 
 
-def _give_turns(lanes: list[Lane]) -> Lane:
+def give_turns(lanes: list[Lane]) -> Lane:
     """Give these lanes their turns until one may send its head; returns that one."""
     missing = [max(cost_of(lane.head_size()) - lane.left, 0) for lane in lanes]
     rounds = max((min(missing) + QUANTUM - 1) // QUANTUM, 1)

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.publish import Publish
-from session.fair_mqueue import FairMQueue, cost_of
+from session.fair_mqueue import QUANTUM, FairMQueue, cost_of, give_turns
 from session.flows import PUBLISHER, USER, flow_lane, flow_of
+from session.lanes import Lane
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
 from tests.support.session.messages import message, text_of
 
@@ -134,6 +135,16 @@ def test_what_returns_goes_first_in_its_flow() -> None:
     assert [text_of(publish) for publish in mqueue if publish.flow == 2] == ["back", "0", "2"]
 
 
+def test_the_largest_messages_take_no_longer() -> None:
+    """FC-33: lanes whose heads are as large as MQTT allows get their turns at once, not in half a million rounds."""
+    mqueue = FairMQueue(PUBLISHER)
+    for flow in range(1, 1_001):
+        head = of_flow(flow, flow)
+        head.size = 1 << 28
+        mqueue.append(head)
+    assert len({mqueue.pop().flow for _ in range(1_000)}) == 1_000
+
+
 deliveries = st.tuples(st.integers(1, 4), st.integers(0, 2), st.sampled_from([0, 10, 400, 2_000, 100_000]))
 steps = st.lists(
     st.tuples(st.sampled_from(["append", "append", "append", "push_front", "pop", "pop", "drop"]), deliveries),
@@ -171,3 +182,30 @@ def test_books_and_order(taken: list[tuple[str, tuple[int, int, int]]], policy: 
     order = list(mqueue)
     assert [mqueue.pop() for _ in order] == order
     assert mqueue.turn is None
+
+
+heads = st.tuples(st.sampled_from([0, 400, 2_000, 9_999]), st.integers(0, 3), st.integers(-1, 1))
+
+
+@given(st.lists(heads, min_size=1))
+def test_turns_at_once_are_those_of_rounds(missing: list[tuple[int, int, int]]) -> None:
+    """FC-33: lanes that are given turns until one may send have what they would have after turns one by one."""
+    lanes, costs = [], []
+    for number, (size, rounds, more) in enumerate(missing):
+        lane = Lane(number)
+        lane.append(of_flow(number, "head", size=size))
+        costs.append(cost_of(lane.head_size()))
+        lane.left = costs[-1] - rounds * QUANTUM - more
+        lanes.append(lane)
+    have = [lane.left for lane in lanes]
+    lacking = [left < cost for left, cost in zip(have, costs, strict=True)]
+    step = 0
+    while True:
+        at = step % len(lanes)
+        have[at] += QUANTUM * lacking[at]
+        if have[at] >= costs[at]:
+            break
+        step += 1
+
+    assert give_turns(lanes) is lanes[at]
+    assert [lane.left for lane in lanes] == have

@@ -285,6 +285,19 @@ def test_what_nobody_asks_for_leaves_the_journal(tmp_path: Path) -> None:
         assert not storage.read().sessions
 
 
+def test_what_has_nothing_to_tell_leaves_the_journal(tmp_path: Path) -> None:
+    """FC-35: an ended session goes at the next start if none of its drops is found there, as after damage."""
+    with broker_on(tmp_path, 1, **EACH) as (local, storage):
+        connected(local, storage, "loser", "t").drop()
+        kept = local.broker.clients.by_id["loser"].kept
+        assert kept is not None
+        local.run(kept.write_former)
+        on_disk(local, storage)
+    with broker_on(tmp_path, 1, **EACH) as (local, storage):
+        on_disk(local, storage)
+        assert not storage.read().sessions
+
+
 async def _hold(storage: Storage, goes_on: Event) -> None:
     """Nothing is read back until then."""
     reader = storage.journal.reader
