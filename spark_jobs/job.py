@@ -121,7 +121,7 @@ def make_report(options: Options, progress: Progress, settings: Mapping[str, str
     with (
         writable(out),
         in_zone(options.zone),
-        spark.beside(options.master, progress, {**spark.SHORT, **(settings or {})}) as starting,
+        spark.beside(options.master, progress, settings) as starting,
         _sources(starting, options, out, progress) as frames,
     ):
         results = _measure(frames, options, progress)
@@ -151,7 +151,6 @@ def _sources(
 ) -> "Iterator[list[StoreFrames]]":
     """The compacted rows of each source; temporary stores are removed afterwards."""
     from spark_jobs import sources as reading
-    from spark_jobs import spark
     from spark_jobs.compaction.compact import Options as Compaction
     from spark_jobs.compaction.compact import compact
     from spark_jobs.store.store import Selection, open_store
@@ -174,7 +173,7 @@ def _sources(
         starting.begin()
         with _name_damaged_files(opened):
             frames = [reading.frames_of(starting, store, selection) for store, selection in opened]
-            spark.suit(starting(), sum(sum(part.hour_rows.values()) for part in frames))
+            starting(sum(sum(part.hour_rows.values()) for part in frames))
             yield frames
     finally:
         for name in own:

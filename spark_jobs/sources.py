@@ -1,6 +1,6 @@
 """The input of the measures from a store: the rows of a selection, and its ledgers' findings about raw files."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,8 @@ from spark_jobs.store.taken import DUPLICATE, OVERLAPPING, READ, FileRecord, hou
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_jobs.spark import SparkOf
+
 _EXPLANATIONS: Final = {
     DUPLICATE: "Rows of files that have all their rows of the hour in common with other files; counted once.",
     OVERLAPPING: "Rows that are also in another file; counted once.",
@@ -27,7 +29,7 @@ _DROPPED: Final = "Hours that somebody has dropped from the store, with --keep o
 _CLOCK: Final = "Brokers whose clock is probably wrong, by the times of their files: {}."
 
 
-def frames_of(spark_of: "Callable[[], SparkSession]", store: Store, selection: Selection) -> StoreFrames:
+def frames_of(spark_of: "SparkOf", store: Store, selection: Selection) -> StoreFrames:
     """The input of the measures for a selection. Spark is asked for when everything else is read.
 
     Raises:
@@ -40,7 +42,7 @@ def frames_of(spark_of: "Callable[[], SparkSession]", store: Store, selection: S
     ledgers = store.ledgers(selection)
     taken = _by_file(file for ledger in ledgers for file in ledger.files)
     records = _by_file([*taken, *(file for file in store.skipped() if _is_asked(file, selection))])
-    spark = spark_of()
+    spark = spark_of(sum(ledger.rows for ledger in ledgers))
     return StoreFrames(
         sessions=_rows(spark, store, SESSIONS, selection),
         timeline=_rows(spark, store, TIMELINE, selection),

@@ -26,7 +26,8 @@ from spark_jobs.progress import Progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    SparkOf = Callable[[], SparkSession]
+    SparkOf = Callable[[int], SparkSession]
+    """The session for about so many raw rows; it starts at the first call."""
 
 APP_NAME: Final = "sluice-report"
 DEBUG: Final = "SLUICE_REPORT_DEBUG"  # environment variable: show Spark's errors and tracebacks
@@ -68,11 +69,14 @@ _SETTINGS: Final = {
 }
 
 SHORT: Final = {_JVM_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
-"""For jobs with many short queries: Java's second compiler takes longer than it saves.
+"""For few rows, or many short queries: Java's second compiler takes longer than it saves.
 
 Alone the first one has room for the code of three reports by default, and compiles nothing more when that is full.
 """
+MANY_ROWS: Final = 3_000_000
+"""From so many raw rows on Java's second compiler pays off."""
 _ROWS_OF_A_PARTITION: Final = 200_000
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 # Spark does not log, so that the console shows only the report's progress; its exceptions are reported anyway. Under
 # Python Spark sets the root logger to its shell's level and prints a message, unless both levels are the same.
@@ -125,39 +129,39 @@ def is_local(master: str) -> bool:
     return master.startswith("local") or f"//{LOOPBACK}:" in master or "//localhost:" in master
 
 
-def suit(spark: "SparkSession", rows: int) -> None:
-    """Have no more partitions than so many rows need: each query makes a file for each."""
-    name = "spark.sql.shuffle.partitions"
-    spark.conf.set(name, min(int(spark.conf.get(name) or 1), max(2, rows // _ROWS_OF_A_PARTITION)))
-
-
 @dataclass
 class Starting:
     """A session that starts in a thread, beside other work."""
 
-    start: "Callable[[], Started]"
+    start: "Callable[[Mapping[str, str]], Started]"
     pool: ThreadPoolExecutor
     progress: Progress
     future: "Future[tuple[Started, float]] | None" = None
     spark: "SparkSession | None" = None
+    most_partitions: int = 0
 
-    def begin(self) -> "Future[tuple[Started, float]]":
-        """Start it, if it was not started."""
+    def begin(self, rows: int = 0) -> "Future[tuple[Started, float]]":
+        """Start it with settings for about so many raw rows, if it was not started."""
         if self.future is None:
-            self.future = self.pool.submit(self._timed)
+            self.future = self.pool.submit(self._timed, SHORT if rows < MANY_ROWS else {})
         return self.future
 
-    def _timed(self) -> tuple[Started, float]:
+    def _timed(self, settings: Mapping[str, str]) -> tuple[Started, float]:
         begun = time.monotonic()
-        return self.start(), time.monotonic() - begun
+        return self.start(settings), time.monotonic() - begun
 
-    def __call__(self) -> "SparkSession":
-        """The session, when it has started."""
+    def __call__(self, rows: int) -> "SparkSession":
+        """The session, when it has started; no more partitions than so many raw rows need.
+
+        Each query makes a file for each partition.
+        """
         if self.spark is None:
             with self.progress.stage("starting Spark") as stage:
-                started, seconds = self.begin().result()
+                started, seconds = self.begin(rows).result()
                 stage.note = f"{started.description}, started in {seconds:.1f} s; waited for it"
             self.spark = started.spark
+            self.most_partitions = int(self.spark.conf.get(_PARTITIONS) or 1)
+        self.spark.conf.set(_PARTITIONS, min(self.most_partitions, max(2, rows // _ROWS_OF_A_PARTITION)))
         return self.spark
 
 
@@ -172,10 +176,10 @@ def beside(master: str | None, progress: Progress, settings: Mapping[str, str] |
     _refuse_connect(master)
     running = SparkSession.getActiveSession()  # each thread has its own
 
-    def start() -> Started:
+    def start(suitable: Mapping[str, str]) -> Started:
         if running is not None:
             return Started(_with_sql(running.newSession()), f"Spark {running.version}, which runs already")
-        return stack.enter_context(session(master, settings))
+        return stack.enter_context(session(master, {**suitable, **(settings or {})}))
 
     with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
         starting = Starting(start, pool, progress)

@@ -166,7 +166,7 @@ class _Compaction:
                 raise
             except Exception as error:  # whatever the values of a file cause
                 _require_space(self.store, error)
-                bad = damaged_among(self.spark_of(), self.metrics, found.good)
+                bad = damaged_among(self.spark_of(found.rows), self.metrics, found.good)
                 if not bad:
                     raise
                 for file in bad:
@@ -238,9 +238,9 @@ class _Compaction:
             return
         if options.rebuild and not options.accept_loss:
             require_all_files(hours, self.ledgers)
-        engine = Engine(self.spark_of(), self.metrics, self.erased)
+        engine = Engine(self.spark_of(found.rows), self.metrics, self.erased)
         if self.snapshot is None:
-            slot_us = options.slot_us or self._usual_slot(hours)
+            slot_us = options.slot_us or self._usual_slot(found, hours)
             self.snapshot = create(self.store, slot_us)
             _same_slot(options, self.snapshot)
         watermarks = watermarks_of(self.snapshot.arrow(BROKERS))
@@ -262,11 +262,11 @@ class _Compaction:
             self.erased = self.erased.without_hours(hour_us, hour_us + HOUR_US)
         return {ERASED: replaced(self.snapshot, ERASED, self.erased.table())}
 
-    def _usual_slot(self, hours: Iterable[Hour]) -> int:
+    def _usual_slot(self, found: Survey, hours: Iterable[Hour]) -> int:
         names = sorted({file.name for hour in hours for file in hour.files})
         with self.progress.stage("measuring the usual interval") as stage:
             some = names[:: -(-len(names) // _MOST_MEASURED)]
-            slot_us = choose_slot(usual_interval(self.spark_of(), self.metrics, some))
+            slot_us = choose_slot(usual_interval(self.spark_of(found.rows), self.metrics, some))
             stage.note = f"slots of {format_slot(slot_us)}"
         return slot_us
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from protocol.publish import Publish
 from session.address import Address, AddressRule
-from session.conflation import Conflation
+from session.conflation import Conflation, Newest
 from session.cost import cost
 from session.flows import FIFO, PUBLISHER
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
@@ -158,6 +158,15 @@ def test_it_does_not_overtake() -> None:
     assert peer.deliver("newer", qos=1, topic="a") == ["newer"]
     assert waiting(peer.outbound.mqueue) == []
     assert superseded(peer) == [1, 0, 0]
+
+
+def test_what_has_been_read_back_is_known_by_its_topic_only() -> None:
+    """FC-37, FC-30: the number that a value had on disk means nothing once it is in memory."""
+    newest = Newest(ALL)
+    newest.enter_on_disk(b"a", 0, 7, 1, 10, 0)
+    newest.read_back(message("value", 1, "a"))
+    newest.leave_disk(7)
+    assert newest.older(message("newer", 1, "a")) is not None
 
 
 def test_offline() -> None:

@@ -199,3 +199,14 @@ def test_overdue_ids_use_no_room() -> None:
         pubrec(packet_id) for packet_id in range(1, 7)
     ]
     assert len(peer.routed) == 6
+
+
+def test_too_many_ids_at_a_start_are_routed_once() -> None:
+    """FC-22a, FC-27: of more ids than may wait after a restart the oldest are overdue, and not routed again either."""
+    peer = Peer(Limits(max_awaiting_rel=2), 5)
+    peer.session.inbound.restore([3, 1, 2], peer.now)
+    assert peer.session.inbound.awaiting_rel_len == 2
+
+    again = [from_client(each, 2, dup=True) for each in (3, 1, 2)]
+    assert answers(peer.send(*again)) == [pubrec(each) for each in (3, 1, 2)]
+    assert peer.routed == []

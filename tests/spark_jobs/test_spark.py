@@ -13,7 +13,7 @@ from pyspark.errors import SparkRuntimeException
 
 from spark_jobs.errors import ReportError
 from spark_jobs.progress import Progress
-from spark_jobs.spark import Started, beside, require_packages, session
+from spark_jobs.spark import MANY_ROWS, SHORT, Started, beside, require_packages, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,12 +115,29 @@ def test_it_starts_beside_other_work(
         starting.begin()
         assert seen == []
         threading.Timer(0, may_start.set).start()
-        assert starting() is starting() is spark
+        assert starting(1) is starting(1) is spark
         assert seen == ["started"]
     assert seen == ["started", "stopped"]
     told = capsys.readouterr().err
     assert "starting Spark ..." in told
     assert "done: Spark on a test, started in 0." in told
+
+
+def test_few_rows_have_one_compiler(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java's second compiler would take longer than all of a small job; many rows need it."""
+    asked = []
+
+    @contextmanager
+    def started(_master: str | None, settings: dict[str, str]) -> Iterator[Started]:
+        asked.append(settings)
+        yield Started(spark, "")
+
+    monkeypatch.setattr("spark_jobs.spark.session", started)
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    for rows in (MANY_ROWS - 1, MANY_ROWS):
+        with beside(None, Progress(quiet=True), {"own": "setting"}) as starting:
+            starting(rows)
+    assert asked == [{**SHORT, "own": "setting"}, {"own": "setting"}]
 
 
 def test_spark_that_runs_already_is_used(spark: "SparkSession") -> None:
@@ -130,8 +147,8 @@ def test_spark_that_runs_already_is_used(spark: "SparkSession") -> None:
     spark.conf.set(zone, "Asia/Kolkata")
     try:
         with beside(None, Progress(quiet=True)) as starting:
-            assert starting().conf.get(zone) == "UTC"
-            assert starting().sparkContext is spark.sparkContext
+            assert starting(1).conf.get(zone) == "UTC"
+            assert starting(1).sparkContext is spark.sparkContext
         assert spark.conf.get(zone) == "Asia/Kolkata"
         assert spark.range(3).count() == 3
     finally:
@@ -149,4 +166,4 @@ def test_a_start_that_fails_is_told_to_who_waits_for_it(monkeypatch: pytest.Monk
     monkeypatch.setattr("spark_jobs.spark.session", started)
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     with pytest.raises(ReportError, match="no Java"), beside(None, Progress(quiet=True)) as starting:
-        starting()
+        starting(1)

@@ -36,7 +36,7 @@ def runner(spark: "SparkSession") -> Run:
     """A function that compacts; with `idle`, there must be nothing to do."""
 
     def run_it(metrics: Path | str, store: Path | str, *, idle: bool = False, **options: Any) -> Compacted:
-        def spark_of() -> "SparkSession":
+        def spark_of(_rows: int) -> "SparkSession":
             assert not idle, "there is nothing to do"
             return spark
 
