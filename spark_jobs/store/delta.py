@@ -60,6 +60,7 @@ _COMMITS: Final = "sluice"  # transaction identifier: number of commits
 _VACUUMED: Final = "vacuumed"  # the same: when replaced files were last removed, in seconds since 1970
 _SLOT: Final = "sluice.slot_us"
 _CHECKPOINT: Final = "delta.checkpointInterval"
+_TEMPORARY: Final = "_temporary"  # Spark's, in the folder that it writes to
 _COMMITS_APART: Final = 10
 """Commits between two checkpoints. To open a table, deltalake reads each commit since the last checkpoint in a thread
 of its own: with fewer checkpoints memory grows with each compacted hour."""
@@ -243,9 +244,17 @@ def commit(snapshot: Snapshot, changes: Mapping[str, Change]) -> Snapshot:
         if due and before:
             for name in SCHEMAS:
                 DeltaTable(_uri(storage, name)).vacuum(dry_run=False, full=True)
+                _remove_unfinished(storage, name, (now - KEPT_HOURS * 3600) * 1_000_000)
     found = open_snapshot(storage)
     assert found is not None
     return found
+
+
+def _remove_unfinished(storage: Storage, name: str, before_us: int) -> None:
+    """Remove what tasks of Spark that were killed have left: vacuum passes over names with an underscore."""
+    for entry in storage.files(name):
+        if f"/{_TEMPORARY}/" in entry.name and entry.modified_us <= before_us:
+            storage.remove(entry.name)
 
 
 def new_folder() -> str:

@@ -158,10 +158,14 @@ def test_replaced_files_are_removed_after_a_day(
         kept.setattr(delta, "KEPT_HOURS", 24)
         later = delta.commit(store, change(store, "b"))
         lost = change(later, "lost")[SESSIONS].added[0].path
+        unfinished = storage.path(f"{SESSIONS}/{delta.new_folder()}/_temporary/0/part.parquet")
+        unfinished.parent.mkdir(parents=True)
+        unfinished.touch()
         assert seen(store) == (["a"], ["a"])
     after = delta.commit(later, change(later, "c", hour=1))
     assert not storage.path(f"{SESSIONS}/{store.files(SESSIONS)[0].path}").exists()
     assert not storage.path(f"{SESSIONS}/{lost}").exists()
+    assert not unfinished.exists()
     assert seen(after) == (["b", "c"], ["b", "c"])
     assert seen(delta.commit(after, change(after, "d", hour=2))) == (["b", "c", "d"],) * 2
 
