@@ -73,7 +73,7 @@ SHORT: Final = {_JVM_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:Rese
 
 Alone the first one has room for the code of three reports by default, and compiles nothing more when that is full.
 """
-MANY_ROWS: Final = 3_000_000
+MANY_ROWS: Final = 10_000_000
 """From so many raw rows on Java's second compiler pays off."""
 _ROWS_OF_A_PARTITION: Final = 200_000
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"

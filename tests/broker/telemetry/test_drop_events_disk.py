@@ -18,6 +18,7 @@ from broker.telemetry import drop_events
 from protocol.acknowledgements import Puback
 from protocol.connect import Connect
 from protocol.publish import Publish
+from protocol.subscribe import Subscribe, Subscription
 from tests.support.broker.dropping import (
     EACH,
     LIMITED,
@@ -156,6 +157,31 @@ def test_events_are_known_as_such_after_a_restart(tmp_path: Path) -> None:
         client.send(Connect("reader", False, 0, properties=KEPT, version=5))
         settle(local, storage)
         assert [json.loads(each.payload)["client_id"] for each in published(client.received())] == ["loser"]
+
+
+def test_what_is_summed_up_behind_an_event_is_told(tmp_path: Path) -> None:
+    """FC-35: of a drop that was put off, and is found to be an event when it is read, the sum of the others is told."""
+    session = {"max_mqueue_len": 0}
+    with broker_on(tmp_path, **EACH, session=session) as (local, storage):
+        loser = connected(local, storage, "loser", "t")
+        loser.send(Subscribe(2, [Subscription(TOPICS, 1)]))
+        on_disk(local, storage)
+        loser.drop()
+        connected(local, storage, "gone", "g").drop()
+        publish(local, Publish(b"t", BIG, 1), Publish(b"g", BIG, 1))
+        anew(local, "gone")
+        settle(local, storage)
+        publish(local, *[Publish(b"t", BIG, 1) for _ in range(FEW)])
+        on_disk(local, storage)
+    with broker_on(tmp_path, 1, drop_events={"max_rate": 1}, session=session) as (local, storage):
+        reader = Reader(local)
+        anew(local, "loser")  # one drop is told at once; the event is put off, and all others with it
+        settle(local, storage)
+        told = reader.told()
+        pass_time(local, 2)
+        settle(local, storage)
+        assert accounted(told) == {"loser": 1}
+        assert accounted(reader.told()) == {"loser": FEW}
 
 
 def test_events_have_qos_0_where_there_is_no_room(tmp_path: Path) -> None:
