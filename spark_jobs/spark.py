@@ -53,12 +53,13 @@ _SQL: Final = {
 
 # By default Java does not compile methods as long as Spark makes for rows of a hundred columns. It also gives up a
 # small method of Spark that it has compiled 400 times, as each query calls it with other classes.
-_JAVA: Final = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods -XX:PerMethodRecompilationCutoff=10000"
+_HUGE: Final = "-XX:-DontCompileHugeMethods"
+_JAVA: Final = f"-XX:+UseParallelGC {_HUGE} -XX:PerMethodRecompilationCutoff=10000"
 _SETTINGS: Final = {
     _JVM_OPTIONS: _JAVA,
     "spark.executor.extraJavaOptions": _JAVA,
     "spark.api.mode": "classic",  # also where Spark Connect is the default
-    "spark.driver.memory": "2g",
+    "spark.driver.memory": "1500m",
     "spark.buffer.pageSize": "2m",  # each aggregation of a task begins with a page, by default of up to 64 MiB
     "spark.sql.shuffle.partitions": "64",
     "spark.sql.codegen.cache.maxEntries": "1000",  # by default 100; a compaction or a report has more classes
@@ -68,7 +69,7 @@ _SETTINGS: Final = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",  # no .crc beside each file
 }
 
-SHORT: Final = {_JVM_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
+SHORT: Final = {_JVM_OPTIONS: f"-XX:+UseSerialGC {_HUGE} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
 """For few rows, or many short queries: Java's second compiler takes longer than it saves.
 
 Alone the first one has room for the code of three reports by default, and compiles nothing more when that is full.

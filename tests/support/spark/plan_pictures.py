@@ -14,7 +14,8 @@ from spark_jobs.job import Options, Source, make_report
 from spark_jobs.progress import Progress
 from spark_jobs.spark import session
 from tests.support.looking import launched
-from tests.support.spark.compacting import runner, write_two_hours
+from tests.support.spark.compacting import minutes, runner
+from tests.support.spark.metrics_files import row, write_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,21 +23,22 @@ if TYPE_CHECKING:
 _SIZE: Final = {"width": 1200, "height": 900}
 _WHOLE: Final = """svg => {
   const box = svg.querySelector("g").getBBox();
-  document.body.replaceChildren(svg);
+  const plan = document.getElementById("plan-viz-graph");
+  plan.replaceChildren(svg);
+  document.body.replaceChildren(...document.querySelectorAll("body link, body style"), plan);
   svg.querySelector("g").removeAttribute("transform");
   svg.setAttribute("viewBox", `${box.x} ${box.y} ${box.width} ${box.height}`);
-  svg.setAttribute("width", box.width / 2);
-  svg.setAttribute("height", box.height / 2);
-  svg.style = "width: auto; height: auto; max-height: none";
+  svg.style = `width: ${box.width}px; height: ${box.height}px; max-height: none`;
 }"""
-"""Shows the plan alone, at half of its size: the tab fits it into a window."""
+"""Shows the plan alone: the tab fits it into a window."""
 
 
 def main(folder: Path) -> None:
     """Write plan-compact.png and plan-report.png: each the largest plan."""
     with session("local[2]", {"spark.ui.enabled": "true"}) as started, tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        write_two_hours(place / "raw")
+        starved = [row("starved", 60 * minute, 60, offered_qos1=1) for minute in range(1, 9)]
+        write_metrics(place / "raw", [*minutes(*range(1, 9)), *starved])
         runner(started.spark)(place / "raw", place / "store")
         compactions = _executions(started.spark)
         source = Source("store", store=str(place / "store"))
