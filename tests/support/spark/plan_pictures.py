@@ -18,9 +18,10 @@ from tests.support.spark.compacting import minutes, runner
 from tests.support.spark.metrics_files import row, write_metrics
 
 if TYPE_CHECKING:
+    from playwright.sync_api import ViewportSize
     from pyspark.sql import SparkSession
 
-_SIZE: Final = {"width": 1200, "height": 900}
+_SIZE: "Final[ViewportSize]" = {"width": 1200, "height": 900}
 _WHOLE: Final = """svg => {
   const box = svg.querySelector("g").getBBox();
   const plan = document.getElementById("plan-viz-graph");
