@@ -29,6 +29,8 @@ from spark_jobs.store.schema import DATASETS, HOUR_US, INTERVALS, SESSIONS, STAR
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SMALL: Final = 1_000
+"""Rows of a file, below which it takes longer to open it again than to keep its rows."""
 PART_ROWS: Final = 500_000
 """Raw rows of a file of the store, approximately. It has at most as many sessions, of 2 kB each."""
 _INTERVAL: Final = ("broker", "interval_end_us")
@@ -54,10 +56,13 @@ class Engine:
 
     def aggregate(self, hours: Sequence[Hour], snapshot: Snapshot, progress: Progress) -> Aggregated:
         """Aggregate several hours from raw files, or one hour that is added to its compacted rows."""
-        names = sorted({file.name for hour in hours for file in hour.files})
+        files = {file.name: file.rows or 0 for hour in hours for file in hour.files}
+        names = sorted(files)
         with progress.stage(f"{named(hours)}: compacting {counted(len(names), 'file')}") as stage:
             rows = forgotten.without(self._rows(names, [hour.hour_us for hour in hours]), self.erased)
             before = self._before(hours[0], snapshot)
+            if sum(files.values()) < SMALL * len(files):
+                rows.persist()
             of_sessions = raw.of_sessions(rows)
             counts = intervals.by_file(rows).persist()
             try:
@@ -74,6 +79,7 @@ class Engine:
                 added = self._written(frames, hours, snapshot)
             finally:
                 counts.unpersist()
+                rows.unpersist()
             stage.note = f"{counted(sum(part.rows for part in parts), 'row')} of sessions"
         return Aggregated(added, parts, dropped)
 
