@@ -47,6 +47,8 @@ _SQL: Final = {
     "spark.sql.ansi.enabled": "false",
     # A small file costs little to open: without this each task would have 32 of them.
     "spark.sql.files.openCostInBytes": str(256 << 10),
+    # Each file that is read gets buffers for so many rows of each column, by default for 4096.
+    "spark.sql.parquet.columnarReaderBatchSize": "1024",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",  # files are listed already
 }
 """Settings of every session, also of one that spark-submit or a notebook has started."""

@@ -128,11 +128,12 @@ def _schema_of(schema: pa.Schema, metadata: dict[bytes, bytes]) -> tuple[str, st
     if name != SCHEMA.name or version < SCHEMA.version:
         got = f"{shown(name) or 'no schema name'} version {shown(text) or 'none'}"
         return FOREIGN, f"foreign schema: {got}; this program reads {SCHEMA.name} version {SCHEMA.version}"
-    if twice := _same_name(schema.names):
+    names = schema.names  # a new list each time
+    if twice := _same_name(names):
         return FOREIGN, f"foreign schema: columns {twice}; expected names that differ in more than case"
     newer = f"schema version {version} is newer than {SCHEMA.version}, and " if version > SCHEMA.version else ""
     wanted = (*SCHEMA.fields, *SCHEMA.interval_fields)
-    missing = [field.name for field in wanted if field.name not in schema.names]
+    missing = [field.name for field in wanted if field.name not in names]
     if missing:
         return FOREIGN, f"foreign schema: {newer}lacks {len(missing)} columns, the first is {missing[0]}"
     for field in wanted:
@@ -169,7 +170,7 @@ def _ends(file: pq.ParquetFile) -> tuple[int | None, int | None]:
 
     The footer has them too, but pyarrow ends the process if a damaged footer has another type for a column.
     """
-    ends = file.read([_END])[_END].cast(pa.int64())
+    ends = file.read([_END], use_threads=False)[_END].cast(pa.int64())
     found = pc.min_max(ends)
     return found["min"].as_py(), found["max"].as_py()
 
