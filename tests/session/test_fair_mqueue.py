@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from protocol.publish import Publish
 from session.fair_mqueue import QUANTUM, FairMQueue, cost_of, give_turns
-from session.flows import PUBLISHER, USER, flow_lane, flow_of
+from session.flows import PUBLISHER, UNKNOWN, USER, flow_lane, flow_of
 from session.lanes import Lane
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
 from tests.support.session.messages import message, text_of
@@ -117,12 +117,18 @@ def test_an_overflow_drops_from_the_longest_flow() -> None:
 
 
 def test_flows_by_client_id_and_by_user() -> None:
-    """FC-33: lanes follow the client id, or the user name; without a user name the client id."""
+    """FC-33: one of 1,024 lanes follows from the client id, or the user name; without a user name the client id.
+
+    None of them is that of the broker's own messages.
+    """
     first, second, nobody = flow_of("c1", "ann"), flow_of("c2", "ann"), flow_of("c1", "")
 
     assert flow_lane(first, PUBLISHER) != flow_lane(second, PUBLISHER)
     assert flow_lane(first, USER) == flow_lane(second, USER)
     assert flow_lane(first, PUBLISHER) == flow_lane(nobody, PUBLISHER) == flow_lane(nobody, USER)
+    lanes = {flow_lane(flow_of(f"c{number}", ""), PUBLISHER) for number in range(20_000)}
+    assert len(lanes) == 1_024
+    assert UNKNOWN not in lanes
 
 
 def test_what_returns_goes_first_in_its_flow() -> None:

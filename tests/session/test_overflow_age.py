@@ -38,7 +38,7 @@ def test_how_often_it_is_looked_for(age: int, period: int) -> None:
 
 
 def test_publishers_get_the_room_of_what_is_too_old_for_a_group() -> None:
-    """FC-36, FC-34: PUBLISHes that wait for a group go on when a delivery has become too old, and not before."""
+    """FC-36, FC-34: PUBLISHes that wait for a group go on when a delivery is dropped as too old, and not before."""
     limits = Limits(max_inflight=1, max_mqueue_len=1, mqueue_overflow=BLOCK, max_mqueue_age=5 * SECOND)
     group = Group(1, limits)
     group.deliver("sent", "old")
@@ -50,3 +50,4 @@ def test_publishers_get_the_room_of_what_is_too_old_for_a_group() -> None:
         called.append(waiting.calls)
 
     assert called == [0, 1]
+    assert group.drops() == {"dropped_aged_qos1": 1}

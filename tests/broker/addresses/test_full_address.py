@@ -143,6 +143,16 @@ def test_no_local() -> None:
         assert answered(sender) == [11]
 
 
+def test_no_local_of_another_client() -> None:
+    """FC-24: the deliveries to a subscriber with No Local need room if another client publishes."""
+    with local_broker() as local:
+        reader = publisher(local, client_id="reader")
+        reader.send(Subscribe(1, [Subscription(TOPIC, 1, no_local=True)]))
+        sender = publisher(local)
+        send(sender, range(1, 12))
+        assert answered(sender) == list(FILLING)
+
+
 # -- room
 
 

@@ -192,6 +192,21 @@ def test_overflow_in_memory(tmp_path: Path) -> None:
         assert take(local, storage, back, lambda came: len(came) == len(wanted)) == wanted
 
 
+def test_overflow_behind_what_has_become_qos1(tmp_path: Path) -> None:
+    """FC-5, FC-37: QoS 0 in memory is dropped for QoS 1, also behind QoS 1 that has taken the place of other QoS 0."""
+    limits = {"max_mqueue_len": MANY, "mqueue_overflow": "drop_oldest_qos0", "conflate": ["state"]}
+    with broker_on(tmp_path, FULL, session=limits) as (local, storage):
+        connected(local, storage, "away", "#").drop()
+        publisher = connected(local, storage, "publisher")
+        publish(local, storage, publisher, range(MANY - 2))
+        state = [Publish(b"state", b"%06d" % MANY, qos, packet_id=qos) for qos in (0, 1)]
+        publisher.send(*state, Publish(b"t", b"dropped"))
+        publish(local, storage, publisher, range(MANY - 2, MANY - 1))
+        back = come_back(local, "away")
+        wanted = [*range(MANY - 1), MANY]
+        assert take(local, storage, back, lambda came: len(came) == MANY) == wanted
+
+
 def test_qos0_supersedes_what_is_on_disk(tmp_path: Path) -> None:
     """FC-37, FC-30: what is on disk only is not sent after QoS 0 of its topic has superseded it."""
     limits = {"max_mqueue_len": 0, "mqueue_store_qos0": True, "conflate": ["state"]}

@@ -103,18 +103,26 @@ def test_a_sum_of_several_clients_has_qos_1(monkeypatch: pytest.MonkeyPatch) -> 
         assert [event.qos for event in reader.events()] == [1]
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FC-35: what does not fit into the memory for drops that wait is summed up, whatever the rate."""
+@pytest.mark.parametrize(("sections", "clients", "each"), [(EACH, 1, 50), (LIMITED, 50, 1)])
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch, sections: Any, clients: int, each: int) -> None:
+    """FC-35: what does not fit into the memory for drops that wait is summed up, whatever the rate.
+
+    What has been told takes no memory any more.
+    """
     monkeypatch.setattr(drop_events, "MOST_WAITING", 10 * 1024)
-    with LocalBroker(**EACH, session={"max_mqueue_len": 0}) as local:
+    with LocalBroker(**sections, session={"max_mqueue_len": 0}) as local:
         reader = Reader(local)
-        join(local, "loser", "t").drop()
-        publish(local, *[Publish(b"t", bytes(1_000), 1) for _ in range(50)])
-        anew(local, "loser")
-        pass_time(local)
-        told = reader.told()
-        assert len(told) < 12
-        assert accounted(told) == {"loser": 50}
+        names = [f"c{number}" for number in range(clients)]
+        for _ in range(2):
+            for name in names:
+                join(local, name, name).drop()
+                publish(local, *[Publish(name.encode(), bytes(1_000), 1) for _ in range(each)])
+            for name in names:
+                anew(local, name)
+            pass_time(local, 10)
+            told = reader.told()
+            assert 5 < sum("topic" in one for one in told) < 12
+            assert accounted(told) == dict.fromkeys(names, each)
 
 
 def test_a_sum_beside_dead_letters_has_no_payload() -> None:
