@@ -176,9 +176,7 @@ class FairMQueue(Lanes):
         if lane.length == 0:
             self._leave(lane)
         elif lane is self.turn:
-            head = lane.head()
-            if head is None or lane.left < cost_of(head.size):
-                self._advance()
+            self._advance()
 
     def _enter(self, lane: Lane, last: bool = False) -> None:
         """It has its turn at once, with what is left of its round; `last`: after all others."""

@@ -256,7 +256,7 @@ GROUP_BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "FC-37, in its place": lambda patch: patch.setattr(session.shared_queue, "supersede", lambda *_: False),
     "FC-33, a pin ends": lambda patch: patch.setattr(SharedQueue, "completed", _never),
     "FC-33, one flow": lambda patch: patch.setattr(GroupKeys, "holder", lambda *_: None),
-    "FC-33, in its turn": lambda patch: patch.setattr(session.fair_mqueue, "_give_turns", lambda lanes: lanes[0]),
+    "FC-33, in its turn": lambda patch: patch.setattr(session.fair_mqueue, "give_turns", lambda lanes: lanes[0]),
     "FC-12, FC-33, round": lambda patch: patch.setattr(PriorityMQueue, "end_seek", _never),
     "pulled in turn": lambda patch: patch.setattr(source, "BLOCKED", -1),
 }

@@ -159,7 +159,10 @@ def test_forgotten_ids_of_earlier_connections() -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_an_overdue_id_is_routed_once(version: int) -> None:
-    """FC-22a: a QoS 2 PUBLISH that comes again after `await_rel_timeout` is acknowledged, and not routed again."""
+    """FC-22a: a QoS 2 PUBLISH that comes again after `await_rel_timeout` is acknowledged, and not routed again.
+
+    After its PUBREL nothing is kept of it.
+    """
     peer = Peer(Limits(await_rel_timeout=10 * SECOND), version)
     peer.send(from_client(1, 2))
     peer.advance(10)
@@ -170,6 +173,9 @@ def test_an_overdue_id_is_routed_once(version: int) -> None:
     assert answers(peer.send(*[from_client(1, 2, dup=True) for _ in range(2)])) == [pubrec(1)] * 2
     assert len(peer.routed) == 1
     assert answers(peer.pubrel(1)) == [pubcomp(1)]
+    ids = peer.session.inbound._ids
+    assert ids is not None
+    assert ids.forgotten is None
     peer.send(from_client(1, 2, dup=True))
     assert len(peer.routed) == 2
 

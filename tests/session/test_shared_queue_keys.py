@@ -233,6 +233,19 @@ def test_byte_window() -> None:
     assert texts(group.peers[0].run()) == ["3"]
 
 
+def test_byte_window_after_an_acknowledgement() -> None:
+    """FC-33, FC-10: what an acknowledgement opens goes to a member with room for it, not only to those in turn."""
+    group = Group(3, keyed(consumer_window_size=10))
+    holder, other, _in_turn = group.peers
+    assert deliver(group, "a-----", "b-----", "c-------", "b-----") == [["a-----"], ["b-----"], ["c-------"]]
+    group.queue.remove(holder.outbound)
+    assert deliver(group, "a---") == [[], [], []]
+    other.host.awake = False
+    holder.puback(1)
+    assert other.host.awake
+    assert texts(other.run()) == ["a---"]
+
+
 def test_what_waits_is_not_overtaken() -> None:
     """FC-9, FC-33, FC-37: a delivery goes first if nothing of its publisher waits, and nothing that it replaces."""
     limits = keyed(conflation=Conflation(["#"]))

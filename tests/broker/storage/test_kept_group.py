@@ -1,6 +1,7 @@
 """The queue of a shared subscription on disk (FC-13, FC-27)."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from protocol.connect import Connect
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsubscribe import Unsubscribe
-from tests.support.broker.stored import broker_on, connected, on_disk, say, waiting
+from tests.support.broker.stored import KEPT, broker_on, connected, on_disk, say, waiting
 
 
 @pytest.mark.parametrize("qos", [1, 2])
@@ -61,3 +62,23 @@ def test_qos_2_to_a_member_that_is_not_kept(tmp_path: Path) -> None:
             assert group.deliveries.entries(0) == []
             say(local, storage, member, Pubrec(publish.packet_id), Pubcomp(publish.packet_id))
         assert all(not frame.messages for frame in storage.journal.frames.values())
+
+
+def test_what_waited_before_there_were_keys(tmp_path: Path) -> None:
+    """FC-33: what waited before `group_order: key` is one flow: while one member has some, no other gets more of it."""
+    session: dict[str, Any] = {"max_inflight": 1}
+    names = ("one", "two")
+    with broker_on(tmp_path, session=session) as (local, storage):
+        for name in names:
+            connected(local, storage, name, "$share/g/t").drop()
+        connected(local, storage, "publisher").send(*[Publish(b"t", b"%d" % n, 1, packet_id=n + 1) for n in range(3)])
+        on_disk(local, storage)
+    session |= {"mqueue_fairness": "publisher", "group_order": "key"}
+    with broker_on(tmp_path, session=session) as (local, storage):
+        members = [local.client() for _ in names]
+        for name, member in zip(names, members, strict=True):
+            member.send(Connect(name, False, 0, properties=KEPT, version=5))
+        on_disk(local, storage)
+        local.run(lambda: None)
+        got = [packet for member in members for packet in member.received() if isinstance(packet, Publish)]
+        assert [packet.payload for packet in got] == [b"0"]
