@@ -8,7 +8,7 @@ from session.new_mqueue import new_mqueue
 from session.overflow import looks_every
 from session.priorities import Priorities
 from tests.support.session.host import Noting
-from tests.support.session.messages import SECOND, message, text_of
+from tests.support.session.messages import SECOND, message, text_of, texts
 from tests.support.session.sharing import Group
 
 
@@ -51,3 +51,18 @@ def test_publishers_get_the_room_of_what_is_too_old_for_a_group() -> None:
 
     assert called == [0, 1]
     assert group.drops() == {"dropped_aged_qos1": 1}
+
+
+def test_a_member_has_room_for_what_is_behind() -> None:
+    """FC-36, FC-10: when what a member has no room for has become too old, it is woken for what is behind it."""
+    group = Group(1, Limits(consumer_window_size=10, max_mqueue_age=5 * SECOND))
+    member = group.peers[0]
+    group.deliver("sent", "old", size=6)
+    member.now += 4 * SECOND
+    group.deliver("new", size=4)
+    member.now += 2 * SECOND
+    member.host.awake = False
+    group.queue.drop_aged(member.now)
+
+    assert member.host.awake
+    assert texts(member.run()) == ["new"]

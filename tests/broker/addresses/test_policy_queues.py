@@ -261,6 +261,17 @@ def test_a_quiet_publisher_is_not_told_of_a_loud_one() -> None:
         assert sorted(drain(reader)[0]) == [1, 2, 3, 4, 5, 6, 8, 9]
 
 
+def test_overlapping_subscriptions() -> None:
+    """FC-34: a PUBLISH needs room for all deliveries that one client gets of it."""
+    session = {"max_inflight": 1, "max_mqueue_len": 2, "mqueue_overflow": "reject"}
+    with LocalBroker(session=session, mqtt={"overlapping_subscriptions": "each"}) as local:
+        reader = subscriber(local)
+        reader.subscribe("queue/+", 1)
+        sender = publisher(local)
+        publish(sender, [1, 2])
+        assert answers(sender.received()) == [(1, 0), (2, QUOTA_EXCEEDED)]
+
+
 def test_retained_only_once_accepted() -> None:
     """FC-34: a PUBLISH that is refused is not retained either."""
     with broker("reject") as local:
@@ -281,8 +292,9 @@ def test_the_log_names_the_queue() -> None:
         fill(local, sender)
         publish(sender, [6])
         answers(sender.received())
-    said = [entry for entry in logged if entry["event"] == "mqueue_full"]
-    assert [entry["detail"] for entry in said] == ["3 deliveries wait, max_mqueue_len is 3; mqueue_overflow is reject"]
+    said = {entry["event"]: entry["detail"] for entry in logged if "detail" in entry}
+    assert said["mqueue_full"] == "3 deliveries wait, max_mqueue_len is 3; mqueue_overflow is reject"
+    assert said["publish_refused"] == f"PUBLISH to '{TOPIC}', for which the queue of a subscriber has no room"
 
 
 def test_an_address_keeps_its_own_timeout() -> None:
@@ -295,3 +307,15 @@ def test_an_address_keeps_its_own_timeout() -> None:
         local.pass_time(3)
         assert answers(sender.received()) == []
         assert len(parked(local)) == 2
+
+
+def test_an_address_waits_no_longer_for_a_queue() -> None:
+    """FC-34: where it is a queue that is full, a PUBLISH to an address waits for `overflow_timeout` only."""
+    full = {"mqueue_overflow": "block", "max_inflight": 1, "max_mqueue_len": 1, "overflow_timeout": "3s"}
+    with local_broker("block", full, block_timeout="100s") as local:
+        plain_subscriber(local)
+        sender = publisher(local)
+        send(sender, [1, 2, 3])
+        assert answered(sender) == [1, 2]
+        local.pass_time(3.1)
+        assert answers(sender.received()) == [(3, QUOTA_EXCEEDED)]

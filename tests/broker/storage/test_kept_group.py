@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
-from protocol.acknowledgements import Pubcomp, Pubrec, Pubrel
+from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.connect import Connect
 from protocol.publish import Publish
 from protocol.subscribe import Subscribe, Subscription
 from protocol.unsubscribe import Unsubscribe
-from tests.support.broker.stored import KEPT, broker_on, connected, on_disk, say, waiting
+from session.flows import PUBLISHER, flow_lane, flow_of
+from session.mqueue import NEAR
+from tests.support.broker.dropping import published
+from tests.support.broker.stored import KEPT, all_read, broker_on, connected, on_disk, say, waiting
 
 
 @pytest.mark.parametrize("qos", [1, 2])
@@ -80,5 +83,34 @@ def test_what_waited_before_there_were_keys(tmp_path: Path) -> None:
             member.send(Connect(name, False, 0, properties=KEPT, version=5))
         on_disk(local, storage)
         local.run(lambda: None)
-        got = [packet for member in members for packet in member.received() if isinstance(packet, Publish)]
-        assert [packet.payload for packet in got] == [b"0"]
+        assert [each.payload for member in members for each in published(member.received())] == [b"0"]
+
+
+def test_what_is_open_is_read_back(tmp_path: Path) -> None:
+    """FC-33, FC-30: a member gets what is open to it, also if it is on disk behind much that waits for another one."""
+    session = {"mqueue_fairness": "publisher", "group_order": "key", "max_inflight": 100}
+    names = sorted((f"p{n}" for n in range(NEAR + 5)), key=lambda name: flow_lane(flow_of(name, ""), PUBLISHER))
+    with broker_on(tmp_path, 1, session=session) as (local, storage):
+        connected(local, storage, "other", "$share/g/t").drop()
+        holder = connected(local, storage, "holder", "$share/g/t")
+        publishers = [connected(local, storage, name) for name in names]
+
+        def publish() -> None:
+            for name, publisher in zip(names, publishers, strict=True):
+                publisher.send(Publish(b"t", name.encode(), 1, packet_id=1))
+            on_disk(local, storage)
+            local.run(lambda: None)
+
+        publish()
+        (last,) = [each for each in published(holder.received()) if each.payload == names[-1].encode()]
+        holder.send(Puback(last.packet_id))
+        holder.drop()
+        publish()
+    with broker_on(tmp_path, 1, session=session) as (local, storage):
+        other = local.client()
+        other.send(Connect("other", False, 0, properties=KEPT, version=5))
+        for _ in range(3):
+            on_disk(local, storage)
+            all_read(local, storage)
+            local.run(lambda: None)
+        assert [each.payload for each in published(other.received())] == [names[-1].encode()]

@@ -68,6 +68,18 @@ def test_what_is_dropped_on_disk_is_told_with_its_topic(tmp_path: Path, topic_fi
         assert not any(frame.unread for frame in storage.journal.frames.values())
 
 
+def test_a_large_message(tmp_path: Path) -> None:
+    """FC-35, FC-30: what was dropped on disk is told also if it is larger than what is read back at once."""
+    with broker_on(tmp_path, 1, **EACH, session={"max_mqueue_len": 0}) as (local, storage):
+        reader = Reader(local)
+        connected(local, storage, "loser", "t").drop()
+        publish(local, *[Publish(b"t", bytes(size), 1) for size in (20_000, drop_events.READ_BYTES + 1)])
+        on_disk(local, storage)
+        anew(local, "loser")
+        settle(local, storage)
+        assert [told["size"] for told in reader.told()] == [20_000, drop_events.READ_BYTES + 1]
+
+
 def test_the_journal_keeps_what_is_still_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """FC-35: compaction leaves a frame alone that has a drop which is not told yet."""
     monkeypatch.setattr(compaction_of, "SMALL", 0)

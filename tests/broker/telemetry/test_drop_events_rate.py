@@ -115,8 +115,9 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch, sections: Any, clien
         names = [f"c{number}" for number in range(clients)]
         for _ in range(2):
             for name in names:
-                join(local, name, name).drop()
-                publish(local, *[Publish(name.encode(), bytes(1_000), 1) for _ in range(each)])
+                topic = f"{name}/{'x' * 500}"
+                join(local, name, topic).drop()
+                publish(local, *[Publish(topic.encode(), bytes(500), 1) for _ in range(each)])
             for name in names:
                 anew(local, name)
             pass_time(local, 10)
