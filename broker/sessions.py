@@ -194,8 +194,6 @@ class Sessions:
         if self.authorizer is not None:
             self.authorizer.forget(session.outbound)
         session.end(now)
-        if client.kept is not None:
-            client.kept.end()  # FC-35: if nothing is still to be told
         self._addresses.end_session(session, now)
         if client.will is not None:
             client.will.due(now)  # section 3.1.3.2.2: the will is published when the session ends

@@ -222,6 +222,21 @@ def test_qos0_supersedes_what_is_on_disk(tmp_path: Path) -> None:
         assert take(local, storage, back, lambda came: len(came) == len(wanted)) == wanted
 
 
+def test_qos0_that_supersedes_in_its_own_flow(tmp_path: Path) -> None:
+    """FC-37, FC-33: QoS 0 takes the place of another publisher's value on disk, and what waits behind that is sent."""
+    limits = {"max_mqueue_len": 0, "conflate": ["state"], "mqueue_fairness": "publisher"}
+    with broker_on(tmp_path, FULL, session=limits) as (local, storage):
+        connected(local, storage, "away", "#").drop()
+        publish(local, storage, connected(local, storage, "publisher"), range(MANY))
+        first, second = connected(local, storage, "first"), connected(local, storage, "second")
+        first.send(Publish(b"state", b"older", 1, packet_id=1))
+        on_disk(local, storage)
+        publish(local, storage, first, range(MANY, MANY + 1), qos=0)
+        second.send(Publish(b"state", b"%06d" % (MANY + 1), 0))
+        back = come_back(local, "away")
+        assert sorted(take(local, storage, back, lambda came: len(came) == MANY + 2)) == list(range(MANY + 2))
+
+
 def test_what_qos0_has_superseded_takes_no_memory(tmp_path: Path) -> None:
     """FC-37, FC-30: nothing is remembered of a value on disk whose place QoS 0 has taken, however often it does."""
     limits = {"max_mqueue_len": 0, "mqueue_store_qos0": True, "conflate": ["state"]}

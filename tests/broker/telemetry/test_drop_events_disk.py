@@ -13,6 +13,7 @@ import pytest
 from broker.runtime.clock import monotonic_us
 from broker.storage import compaction as compaction_of
 from broker.storage.compaction import Compaction
+from broker.storage.reading_back import COST
 from broker.storage.storage import Storage
 from broker.telemetry import drop_events
 from protocol.acknowledgements import Puback
@@ -78,6 +79,20 @@ def test_a_large_message(tmp_path: Path) -> None:
         anew(local, "loser")
         settle(local, storage)
         assert [told["size"] for told in reader.told()] == [20_000, drop_events.READ_BYTES + 1]
+
+
+def test_what_was_read_back_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-35: what was dropped on disk and is told makes room for drops to come, so that they are told singly too."""
+    monkeypatch.setattr(drop_events, "MOST_WAITING", MANY * (len(BIG) + COST))
+    with broker_on(tmp_path, 1, **EACH, session={"max_mqueue_len": 0}) as (local, storage):
+        reader = Reader(local)
+        for _ in range(5):
+            connected(local, storage, "loser", "t").drop()
+            publish(local, *[Publish(b"t", BIG, 1) for _ in range(MANY)])
+            on_disk(local, storage)
+            anew(local, "loser")
+            settle(local, storage)
+            assert len(reader.told()) == MANY
 
 
 def test_the_journal_keeps_what_is_still_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
