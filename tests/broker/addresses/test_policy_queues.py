@@ -68,7 +68,7 @@ def fill(local: LocalBroker, sender: LocalClient) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_reject_tells_the_publisher(qos: int) -> None:
-    """FC-34: with `reject` a PUBLISH to a full queue is answered with 0x97, and nothing that waits is dropped."""
+    """FC-34: with `reject` a PUBLISH to a full queue is answered with 0x97, and nothing else is lost."""
     with broker("reject") as local:
         reader = subscriber(local, 2)
         sender = publisher(local)
@@ -76,6 +76,8 @@ def test_reject_tells_the_publisher(qos: int) -> None:
         publish(sender, [6, 7], qos)
         assert answers(sender.received()) == [(6, QUOTA_EXCEEDED), (7, QUOTA_EXCEEDED)]
         assert drain(reader) == [HELD]
+        publish(sender, [8], 0)
+        assert drain(reader) == [[8]]
 
 
 def test_nobody_gets_what_is_refused() -> None:
