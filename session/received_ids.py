@@ -208,7 +208,7 @@ class ReceivedIds:
         if overdue:
             self.forgotten = set(packet_ids[:overdue])
         for packet_id in packet_ids[overdue:]:
-            self.remember(packet_id, now, False)
+            self.remember(packet_id, now)
 
     def deadline(self) -> int:
         """When the oldest packet id is due to be forgotten (FC-22), in microseconds; 0 = never."""

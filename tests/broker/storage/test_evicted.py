@@ -87,6 +87,10 @@ class Brokers:
         """How many deliveries newer ones have replaced in each since its start."""
         return [session_of(local).counters.uncommon.superseded() for local, _ in self.running]
 
+    def waiting_bytes(self) -> list[int]:
+        """The payload bytes that wait in each."""
+        return [session_of(local).outbound.mqueue.bytes for local, _ in self.running]
+
     def held(self) -> list[list[int]]:
         """The sizes of the addresses of each."""
         return [
@@ -98,7 +102,7 @@ class Brokers:
 def message(topic: str, number: int, qos: int = 1) -> Publish:
     """A numbered message."""
     properties = SOME_PROPERTIES[number % len(SOME_PROPERTIES)]
-    payload = b"%06d" % number + bytes(SIZE)
+    payload = b"%06d" % number + bytes(SIZE + number % 7)
     return Publish(topic.encode(), payload, qos, properties=properties, packet_id=number % 60_000 + 1)
 
 
@@ -205,6 +209,7 @@ def test_the_newest_in_the_place_of_another_flow(tmp_path: Path) -> None:
         both.compact()
         assert both.evicted() > 10
         assert both.superseded() == [40, 40]
+        assert both.waiting_bytes() == [sum(message("", number).size for number in range(40, 60))] * 2
         address = both.running[0][0].broker.router.address(b"3")
         assert address is not None
         assert address.size == held("3", [43])

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from broker.runtime.clock import monotonic_us
 from broker.storage import compaction as compaction_of
 from broker.storage.compaction import Compaction
-from broker.storage.reading_back import COST
+from broker.storage.journal import Journal
+from broker.storage.reading_back import COST, Unread, read_unread
 from broker.storage.storage import Storage
 from broker.telemetry import drop_events
 from protocol.acknowledgements import Puback
@@ -36,7 +38,7 @@ from tests.support.broker.dropping import (
     settle,
 )
 from tests.support.broker.local import LocalBroker
-from tests.support.broker.stored import KEPT, broker_on, connected, on_disk
+from tests.support.broker.stored import KEPT, all_read, broker_on, connected, on_disk
 
 MANY = 60
 FEW = 5
@@ -93,6 +95,29 @@ def test_what_was_read_back_takes_no_memory(tmp_path: Path, monkeypatch: pytest.
             anew(local, "loser")
             settle(local, storage)
             assert len(reader.told()) == MANY
+
+
+def test_little_is_read_back_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-35: of what was dropped on disk little is in memory at a time, and the next is read without a pause."""
+    monkeypatch.setattr(drop_events, "READ_BYTES", 3 * len(BIG))
+    counts: list[int] = []
+
+    async def counted(journal: Journal, some: Sequence[Unread]) -> list[Publish]:
+        counts.append(len(some))
+        return await read_unread(journal, some)
+
+    monkeypatch.setattr(drop_events, "read_unread", counted)
+    with broker_on(tmp_path, 1, **EACH, session={"max_mqueue_len": 0}) as (local, storage):
+        reader = Reader(local)
+        connected(local, storage, "loser", "t").drop()
+        publish(local, *[Publish(b"t", BIG, 1) for _ in range(MANY)])
+        on_disk(local, storage)
+        anew(local, "loser")
+        for _ in range(MANY):
+            all_read(local, storage)
+            local.run(lambda: None)
+        assert len(reader.told()) == MANY
+        assert max(counts) == 3
 
 
 def test_the_journal_keeps_what_is_still_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from tests.support.broker.dropping import (
     lose,
     pass_time,
     publish,
+    published,
     said,
 )
 from tests.support.broker.local import LocalBroker
@@ -124,6 +125,32 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch, sections: Any, clien
             told = reader.told()
             assert 5 < sum("topic" in one for one in told) < 12
             assert accounted(told) == dict.fromkeys(names, each)
+
+
+def test_what_is_too_large_to_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-35: a drop that alone exceeds the memory for drops is summed up."""
+    monkeypatch.setattr(drop_events, "MOST_WAITING", 1_000)
+    with LocalBroker(**EACH) as local:
+        reader = Reader(local)
+        join(local, "loser", "t").drop()
+        publish(local, Publish(b"t", bytes(1_000), 1))
+        anew(local, "loser")
+        pass_time(local)
+        assert [each.get("summed") for each in reader.told()] == [{"session_ended": 1}]
+
+
+def test_drops_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-35: many drops at once are told in many turns of the loop, so that others have theirs in between."""
+    monkeypatch.setattr(drop_events, "AT_ONCE", 1)
+    with LocalBroker(**EACH, session={"max_mqueue_len": 0}) as local:
+        reader = Reader(local)
+        join(local, "loser", "t").drop()
+        publish(local, *[Publish(b"t", b"", 1) for _ in range(24)])
+        anew(local, "loser")
+        assert 0 < len(published(reader.client.received())) < 24
+        local.run(lambda: None)
+        local.run(lambda: None)
+        assert len(published(reader.client.received())) > 0
 
 
 def test_a_sum_beside_dead_letters_has_no_payload() -> None:
