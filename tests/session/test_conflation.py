@@ -180,6 +180,15 @@ def test_offline() -> None:
     assert superseded(peer) == [0, 19 * 50, 0]
 
 
+def test_qos0_in_the_place_of_qos1_is_dropped_first() -> None:
+    """FC-37, FC-5: an overflow finds the oldest QoS 0 also where it has taken the place of QoS 1."""
+    peer = Peer(conflating(length=3, mqueue_overflow=DROP_OLDEST_QOS0), online=False)
+    for topic, qos in [("a", 1), ("b", 0), ("c", 1), ("d", 1), ("a", 0), ("e", 1)]:
+        peer.publish(topic, qos=qos, topic=topic)
+
+    assert waiting(peer.outbound.mqueue) == ["c", "d", "e"]
+
+
 def test_another_publisher() -> None:
     """FC-37, FC-33: what another publisher has sent replaces it too, and has its turn."""
     mqueue = new_mqueue(Limits(fairness=PUBLISHER, conflation=ALL))

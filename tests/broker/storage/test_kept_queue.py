@@ -237,8 +237,8 @@ def test_qos0_that_supersedes_in_its_own_flow(tmp_path: Path) -> None:
         assert sorted(take(local, storage, back, lambda came: len(came) == MANY + 2)) == list(range(MANY + 2))
 
 
-def test_what_qos0_has_superseded_takes_no_memory(tmp_path: Path) -> None:
-    """FC-37, FC-30: nothing is remembered of a value on disk whose place QoS 0 has taken, however often it does."""
+def test_what_is_superseded_takes_no_memory(tmp_path: Path) -> None:
+    """FC-37, FC-30: nothing is remembered of a value on disk whose place another has taken, at any QoS."""
     limits = {"max_mqueue_len": 0, "mqueue_store_qos0": True, "conflate": ["state"]}
     with broker_on(tmp_path, FULL, session=limits) as (local, storage):
         connected(local, storage, "away", "#").drop()
@@ -249,7 +249,7 @@ def test_what_qos0_has_superseded_takes_no_memory(tmp_path: Path) -> None:
         newest = mqueue.newest
         assert newest is not None
         for number in range(3):
-            publisher.send(Publish(b"state", b"%d" % number, 1, packet_id=1), Publish(b"state", b"", 0))
+            publisher.send(*[Publish(b"state", b"%d" % number, qos, packet_id=qos) for qos in (1, 1, 0)])
             on_disk(local, storage)
         waits = Publish(b"state", b"")
         assert newest.older(waits) is not None

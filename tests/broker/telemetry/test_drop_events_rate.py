@@ -139,6 +139,18 @@ def test_what_is_too_large_to_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [each.get("summed") for each in reader.told()] == [{"session_ended": 1}]
 
 
+def test_one_timer() -> None:
+    """FC-35: however many clients are to be told of, one timer waits for the rate."""
+    with LocalBroker(**LIMITED, **SHORT) as local:
+        Reader(local)
+        for number in range(20):
+            join(local, f"c{number}", "t").drop()
+        publish(local, Publish(b"t", b"", 1))
+        before = len(local.broker.wheel)
+        publish(local, Publish(b"t", b"", 1))
+        assert len(local.broker.wheel) < before + 5
+
+
 def test_drops_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """FC-35: many drops at once are told in many turns of the loop, so that others have theirs in between."""
     monkeypatch.setattr(drop_events, "AT_ONCE", 1)
