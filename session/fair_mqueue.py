@@ -211,8 +211,7 @@ class FairMQueue(Lanes):
         if not self._round:
             self.turn = None
             return
-        turn = self.turn = self._round[self._position]
-        turn.left += QUANTUM
+        self._round[self._position].left += QUANTUM
         self._advance()
 
     def _advance(self) -> None:
@@ -232,7 +231,7 @@ class FairMQueue(Lanes):
             self._position += 1
             if self._position == len(lanes):
                 self._begin_round()
-            turn = self.turn = lanes[self._position]
+            turn = lanes[self._position]
             turn.left += QUANTUM
             cost = cost_of(turn.head_size())
         self.turn = turn
