@@ -171,6 +171,15 @@ def test_too_large_to_wait() -> None:
     assert not lacks_room(peer, 100)
 
 
+def test_room_for_the_last_byte() -> None:
+    """FC-34: where there is a limit in bytes, a message has room that fills the queue to the last one."""
+    peer = Peer(Limits(max_inflight=1, max_mqueue_bytes=3, mqueue_overflow=BLOCK))
+    peer.deliver("sent", "ab", qos=1)
+    backlog = peer.outbound.begin_backlog()
+    lacking = [backlog.lacking(message(text, 1), 1, True, peer.now) is not None for text in ("c", "cd")]
+    assert lacking == [False, True]
+
+
 def test_qos0_takes_the_place_of_nothing() -> None:
     """FC-34: QoS 0 is dropped at a full queue, also where publishers are not told any more."""
     peer = full_peer(overflow_timeout=3 * SECOND)
