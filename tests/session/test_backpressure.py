@@ -171,10 +171,14 @@ def test_too_large_to_wait() -> None:
     assert not lacks_room(peer, 100)
 
 
-def test_room_for_the_last_byte() -> None:
-    """FC-34: where there is a limit in bytes, a message has room that fills the queue to the last one."""
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_room_for_the_last_byte(is_taken: bool) -> None:
+    """FC-34: a message has room that fills a queue to its last byte, what is still in the mailbox counted in."""
     peer = Peer(Limits(max_inflight=1, max_mqueue_bytes=3, mqueue_overflow=BLOCK))
-    peer.deliver("sent", "ab", qos=1)
+    peer.deliver("sent", qos=1)
+    peer.publish("ab", qos=1)
+    if is_taken:
+        peer.run()
     backlog = peer.outbound.begin_backlog()
     lacking = [backlog.lacking(message(text, 1), 1, True, peer.now) is not None for text in ("c", "cd")]
     assert lacking == [False, True]

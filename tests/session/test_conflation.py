@@ -222,6 +222,23 @@ def test_what_returns_to_a_group(first: int) -> None:
     assert group.queue.counters.column("superseded_qos1") == 1
 
 
+def test_what_returns_after_a_newer_one() -> None:
+    """FC-37, FC-13: what a member gives back is not sent if a newer one waits in the place of an older one."""
+    group = Group(2, Limits(max_inflight=1, conflation=ALL))
+    first, second = group.peers
+    for label in "12":
+        group.deliver(label)
+        first.now += 1
+    for peer in (first, second):
+        peer.disconnect()
+    group.join(Peer(online=False))
+    group.end(first)
+    group.publish("3")
+    group.end(second)
+
+    assert group.waiting() == ["3"]
+
+
 def test_what_returns_at_the_same_moment() -> None:
     """FC-37, FC-13: of two messages that came in one chunk the second stays, when a member gives the first one back."""
     group = Group(1, Limits(max_inflight=1, conflation=ALL))

@@ -182,6 +182,20 @@ def test_other_topics_go_on() -> None:
         assert answered(sender) + answered(second) == [10, 20]
 
 
+def test_who_waits_for_another_queue_is_out_of_turn() -> None:
+    """FC-34: once a topic waits for another queue, the next one has its turn at the first."""
+    with broker("block") as local:
+        both, one = subscriber(local, 1, "queue/#"), subscriber(local)
+        sender, second = publisher(local), publisher(local, 5, "second")
+        fill(local, sender)
+        publish(sender, [6])
+        publish(second, [7], topic="queue/b")
+        acknowledge(both, both.received())
+        assert (answered(sender), answered(second)) == ([], [7])
+        acknowledge(one, one.received())
+        assert answered(sender) == [6]
+
+
 def test_a_group_tells_too() -> None:
     """FC-34: the queue of a group tells like that of a session."""
     with broker("reject") as local:

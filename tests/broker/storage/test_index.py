@@ -79,3 +79,14 @@ def test_the_first_ones() -> None:
     assert [entry.delivery for entry in index.head(3, 10_000)] == [1, 2, 3]
     assert [entry.delivery for entry in index.head(10, 250)] == [1, 2]
     assert [entry.delivery for entry in index.head(10, 1)] == [1]
+
+
+def test_what_is_replaced_blocks_nobody() -> None:
+    """FC-25, FC-37: PUBLISHes that wait for room in an address wait for no delivery whose place another has taken."""
+    address = Address(b"full", AddressRule(1))
+    address.waiting = 1
+    index = Index()
+    index.add(Entry(0, 1, 16, 100, 1, 0, address, 1_000))
+    assert index.is_blocking()
+    index.replace(0, Entry(1, 1, 16, 100, 1, 0))
+    assert not index.is_blocking()

@@ -106,6 +106,17 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
         assert storage.journal.memory.used == used
 
 
+def test_memory_is_bounded_for_all_publishers(tmp_path: Path) -> None:
+    """FC-30, FC-33: a queue that is fair has no more in memory, however many publishers it has something of."""
+    with broker_on(tmp_path, FULL, session={**NO_LIMIT, "mqueue_fairness": "publisher"}) as (local, storage):
+        connected(local, storage, "away", "t").drop()
+        publish(local, storage, connected(local, storage, "publisher"), range(MANY))
+        used = storage.journal.memory.used
+        for number in range(5):
+            publish(local, storage, connected(local, storage, f"other-{number}"), range(1))
+        assert storage.journal.memory.used == used
+
+
 def test_who_waits_is_woken_when_all_is_dropped(tmp_path: Path) -> None:
     """FC-30: when all that is being read back has been dropped meanwhile, who waits is told, and asks for the rest."""
     with broker_on(tmp_path, FULL, session=NO_LIMIT) as (local, storage):

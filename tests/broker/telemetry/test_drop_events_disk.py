@@ -172,6 +172,26 @@ def test_what_has_been_told_makes_room(tmp_path: Path, monkeypatch: pytest.Monke
         assert all("topic" in each for each in told)
 
 
+def test_few_drops_keep_their_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-35: past a number of drops that are put off unread, those of other clients are summed up unread."""
+    monkeypatch.setattr(drop_events, "MOST_PINNED", 1)
+    names = ("one", "two")
+    with broker_on(tmp_path, 1, **LIMITED) as (local, storage):
+        for name in names:
+            connected(local, storage, name, "t").drop()
+        publish(local, *[Publish(b"t", BIG, 1) for _ in range(MANY)])
+        on_disk(local, storage)
+    with broker_on(tmp_path, 1, **LIMITED) as (local, storage):
+        reader = Reader(local)
+        for name in names:
+            anew(local, name)
+        pass_time(local, 2)
+        settle(local, storage)
+        told = reader.told()
+        assert accounted(told) == dict.fromkeys(names, MANY)
+        assert {each["client_id"] for each in told if "topic" in each} == {"one"}
+
+
 def test_what_is_dropped_while_its_frame_is_compacted(tmp_path: Path) -> None:
     """FC-35: what is dropped while its frame is compacted is told with its topic: the frame stays."""
     with broker_on(tmp_path, 1, **EACH, session={"max_mqueue_len": 0}) as (local, storage):
