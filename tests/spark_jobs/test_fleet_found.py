@@ -81,7 +81,7 @@ def bring_up(run: Run, metrics: Path, store: Path) -> Compacted:
 @pytest.fixture(scope="module")
 def found(spark: "SparkSession", fleet: Fleet) -> Found:
     """The planted faults, and the result of the measures."""
-    frames = frames_of(lambda: spark, open_store(str(fleet.store)), Selection())
+    frames = frames_of(lambda _rows: spark, open_store(str(fleet.store)), Selection())
     return fleet.planted, measure(frames, "fleet", Progress(quiet=True))
 
 

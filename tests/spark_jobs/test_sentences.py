@@ -170,7 +170,7 @@ def report(spark: "SparkSession", store: Path) -> Callable[[str], Report]:
 
     @cache
     def of(broker: str) -> Report:
-        frames = frames_of(lambda: spark, open_store(str(store)), Selection(broker=broker))
+        frames = frames_of(lambda _rows: spark, open_store(str(store)), Selection(broker=broker))
         result = measure(frames, "run", Progress(quiet=True))
         return Report(result, plain(headline([result])), {each.subject: each for each in findings(result)})
 

@@ -115,7 +115,7 @@ def test_a_day_that_arrives_bit_by_bit_gives_the_same_store(
     assert tables(store) == tables(whole)
     opened = open_store(str(store))
     assert opened.watermarks == {"b1": max(row["slot"] for row in rows_of(opened, TIMELINE))}
-    noon, found = opened.hours()[0], partial(frames_of, lambda: spark, opened)
+    noon, found = opened.hours()[0], partial(frames_of, lambda _rows: spark, opened)
     assert found(Selection(end_us=noon + 1)).sessions.count() == 1
     assert found(Selection(noon + 120_000_000, noon + 180_000_000)).timeline.count() == 1
     with pytest.raises(ReportError, match="has no rows of it"):

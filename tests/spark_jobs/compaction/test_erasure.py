@@ -62,7 +62,7 @@ def mentions(store: Path, text: str) -> list[str]:
 
 def faults(spark: "SparkSession", store: Path, selection: Selection) -> dict[str, int]:
     """What a report would say about the input of a range."""
-    frames = sources.frames_of(lambda: spark, open_store(str(store)), selection)
+    frames = sources.frames_of(lambda _rows: spark, open_store(str(store)), selection)
     found = [*frames.findings, *lost(frames, sums_of(collected(by_hour(frames.sessions))), QUIET)]
     return {finding.kind: finding.count for finding in found}
 

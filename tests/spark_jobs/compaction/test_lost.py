@@ -58,7 +58,7 @@ def test_rows_that_the_store_has_lost_are_counted(
     raw, store = two_hours
 
     def missing() -> list[Finding]:
-        frames = sources.frames_of(lambda: spark, open_store(str(store)), ALL)
+        frames = sources.frames_of(lambda _rows: spark, open_store(str(store)), ALL)
         return list(lost(frames, sums_of(collected(by_hour(frames.sessions))), Progress(quiet=True)))
 
     opened = open_store(str(store))
@@ -81,9 +81,9 @@ def test_a_skipped_file_is_remembered(spark: "SparkSession", run: Run, two_hours
     run(raw, folder, idle=True)
     store = open_store(str(folder))
     noon, after = store.hours()
-    names = [file.name for file in sources.frames_of(lambda: spark, store, Selection(end_us=after)).files]
+    names = [file.name for file in sources.frames_of(lambda _rows: spark, store, Selection(end_us=after)).files]
     assert names == [f"{HOUR}/a.parquet", f"{HOUR}/cut.parquet"]
-    later = sources.frames_of(lambda: spark, store, Selection(start_us=after)).files
+    later = sources.frames_of(lambda _rows: spark, store, Selection(start_us=after)).files
     assert f"{HOUR}/cut.parquet" not in [file.name for file in later]
     assert noon < after
 
@@ -97,7 +97,7 @@ def test_what_is_said_of_files_does_not_depend_on_when_they_came(
     assert run(raw, store).late == 1
     run(raw, tmp_path / "whole")
     listed = [
-        files_table(sources.frames_of(lambda: spark, open_store(str(folder)), ALL).files)
+        files_table(sources.frames_of(lambda _rows: spark, open_store(str(folder)), ALL).files)
         for folder in (store, tmp_path / "whole")
     ]
     assert listed[0] == listed[1]
@@ -107,4 +107,4 @@ def test_an_unknown_broker_is_refused_with_those_that_there_are(spark: "SparkSes
     """An unknown broker name is an error, not an empty report."""
     store = open_store(str(two_hours[1]))
     with pytest.raises(ReportError, match=r"broker b2: .*store has no rows of it, only of: b1"):
-        sources.frames_of(lambda: spark, store, Selection(broker="b2"))
+        sources.frames_of(lambda _rows: spark, store, Selection(broker="b2"))

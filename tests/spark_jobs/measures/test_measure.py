@@ -162,7 +162,7 @@ def test_rates_are_over_the_time_connected(spark: "SparkSession", run: Run, tmp_
     ]
     write_metrics(tmp_path / "metrics", rows)
     run(tmp_path / "metrics", tmp_path / "store")
-    frames = frames_of(lambda: spark, open_store(str(tmp_path / "store")), Selection())
+    frames = frames_of(lambda _rows: spark, open_store(str(tmp_path / "store")), Selection())
     made = measure(frames, "run", Progress(quiet=True), client_id="left")
     rates = {each["client_id"]: each["received_per_second"] for each in made.rows_of("publishers")}
     assert rates == {"left": 20, "came": 20, "stayed": 5}
