@@ -13,7 +13,9 @@ import pytest
 
 from broker.runtime.clock import monotonic_us
 from broker.storage import compaction as compaction_of
+from broker.storage import found
 from broker.storage.compaction import Compaction
+from broker.storage.frame import SECTOR
 from broker.storage.journal import Journal
 from broker.storage.reading_back import COST, Unread, read_unread
 from broker.storage.storage import Storage
@@ -38,6 +40,7 @@ from tests.support.broker.dropping import (
     settle,
 )
 from tests.support.broker.local import LocalBroker
+from tests.support.broker.segmented import overwrite
 from tests.support.broker.stored import KEPT, all_read, broker_on, connected, on_disk
 
 MANY = 60
@@ -190,6 +193,20 @@ def test_few_drops_keep_their_frames(tmp_path: Path, monkeypatch: pytest.MonkeyP
         told = reader.told()
         assert accounted(told) == dict.fromkeys(names, MANY)
         assert {each["client_id"] for each in told if "topic" in each} == {"one"}
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    """FC-35, FC-29: if a drop cannot be read back, the broker logs it and ends, as for any delivery."""
+    with broker_on(tmp_path, 1, **EACH, session={"max_mqueue_len": 0}) as (local, storage):
+        connected(local, storage, "loser", "t").drop()
+        publish(local, *[Publish(b"t", BIG, 1) for _ in range(MANY)])
+        on_disk(local, storage)
+        for path in found.names(tmp_path):
+            overwrite(path, SECTOR, bytes(path.stat().st_size - SECTOR))
+        anew(local, "loser")
+        all_read(local, storage)
+        local.run(lambda: None)
+        assert "a message is not where it was written" in str(storage.journal.commits.failed)
 
 
 def test_what_is_dropped_while_its_frame_is_compacted(tmp_path: Path) -> None:
