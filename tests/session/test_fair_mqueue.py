@@ -141,6 +141,25 @@ def test_what_returns_goes_first_in_its_flow() -> None:
     assert [text_of(publish) for publish in mqueue if publish.flow == 2] == ["back", "0", "2"]
 
 
+def test_what_is_passed_over_keeps_one_delivery() -> None:
+    """FC-33: a flow that has its turn while it is not open keeps what its next delivery costs, and no more."""
+    mqueue = queue_of("1" * 10 + "2" * 10, size=64)
+    assert mqueue.seek(lambda publish: publish.flow == 1)
+
+    assert flows_of(mqueue, 10) == "1" * 4 + "2" * 5 + "1"
+
+
+def test_a_round_may_end_where_a_flow_is_passed_over() -> None:
+    """FC-33: a flow that has used up its share of a round has it again in the next one."""
+    mqueue = queue_of("231", size=448)
+    assert flows_of(mqueue, 1) == "1"
+    assert mqueue.seek(lambda publish: publish.flow == 2)
+    assert mqueue.seek(lambda publish: publish.flow == 3)
+    mqueue.append(of_flow(1, "again", size=448))
+
+    assert flows_of(mqueue, 1) == "1"
+
+
 def test_the_largest_messages_take_no_longer() -> None:
     """FC-33: lanes whose heads are as large as MQTT allows get their turns at once, not in half a million rounds."""
     mqueue = FairMQueue(PUBLISHER)
