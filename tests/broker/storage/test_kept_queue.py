@@ -184,6 +184,9 @@ def test_overflow(tmp_path: Path, qos0: int) -> None:
     with broker_on(tmp_path, FULL, session={**limits, "mqueue_overflow": "drop_oldest"}) as (local, storage):
         publisher = connected(local, storage, "publisher")
         publish(local, storage, publisher, range(MANY, MANY + 10))
+        mqueue = local.broker.clients.by_id["away"].session.outbound.mqueue
+        assert mqueue is not None
+        assert mqueue.bytes == MANY * len(b"%06d" % 0 + BODY)
         back = come_back(local, "away")
         wanted = [*range(max(10 - qos0, 0), MANY - qos0), *range(MANY, MANY + 10)]
         assert take(local, storage, back, lambda came: len(came) == len(wanted)) == wanted

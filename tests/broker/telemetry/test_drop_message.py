@@ -67,6 +67,10 @@ def test_a_dead_letter() -> None:
             "sluice-retain": "false",
             "sluice-size": str(len(MESSAGE)),
         }
+        late = local.client()
+        late.connect("late")
+        late.subscribe("dead/#")
+        assert late.received() == []
 
 
 def test_rules_say_who_may_read_them() -> None:
