@@ -141,6 +141,14 @@ def test_what_returns_goes_first_in_its_flow() -> None:
     assert [text_of(publish) for publish in mqueue if publish.flow == 2] == ["back", "0", "2"]
 
 
+def test_what_returns_waits_for_its_share() -> None:
+    """FC-13, FC-33: a large delivery that comes back to the head of the flow whose turn it is ends that turn."""
+    mqueue = queue_of("21")
+    mqueue.push_front(of_flow(1, "back", size=1_000))
+
+    assert flows_of(mqueue, 1) == "2"
+
+
 def test_what_is_passed_over_keeps_one_delivery() -> None:
     """FC-33: a flow that has its turn while it is not open keeps what its next delivery costs, and no more."""
     mqueue = queue_of("1" * 10 + "2" * 10, size=64)

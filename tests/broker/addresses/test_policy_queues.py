@@ -19,6 +19,7 @@ from tests.support.broker.full import (
     parked,
     publisher,
     send,
+    session,
 )
 from tests.support.broker.full import fill as fill_address
 from tests.support.broker.full import subscriber as plain_subscriber
@@ -75,6 +76,7 @@ def test_reject_tells_the_publisher(qos: int) -> None:
         fill(local, sender)
         publish(sender, [6, 7], qos)
         assert answers(sender.received()) == [(6, QUOTA_EXCEEDED), (7, QUOTA_EXCEEDED)]
+        assert session(local).counters.column("publish_refused") == 2
         assert drain(reader) == [HELD]
         publish(sender, [8], 0)
         assert drain(reader) == [[8]]

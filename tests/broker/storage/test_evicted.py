@@ -257,6 +257,7 @@ def test_counters_after_a_restart(tmp_path: Path, weights: list[dict[str, Any]])
             counters = session_of(local).take_counters(0)
             assert (counters.offered_qos1, counters.offered_qos2) == (7, 2)
             assert (counters.uncommon.waiting_qos1, counters.uncommon.waiting_qos2) == (7, 2)
+        assert both.waiting_bytes() == [sum(message("", number).size for number in range(9))] * 2
 
 
 def test_addresses_count_what_is_on_disk_only(tmp_path: Path) -> None:
