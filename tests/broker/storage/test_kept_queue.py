@@ -2,7 +2,6 @@
 
 import threading
 import tracemalloc
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,63 +15,13 @@ from broker.storage.compaction import Compaction
 from broker.storage.found import names
 from broker.storage.frame import SECTOR
 from broker.storage.kept_queue import KEPT_BYTES, READ_DELIVERIES, StoredTail
-from broker.storage.storage import Storage
-from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.connect import Connect
 from protocol.publish import Publish
 from session.cost import OVERHEAD
-from tests.support.broker.local import LocalBroker, LocalClient
+from tests.support.broker.evicting import BODY, FULL, MANY, NO_LIMIT, come_back, on_disk_only, publish, take
+from tests.support.broker.local import LocalClient
 from tests.support.broker.segmented import overwrite
-from tests.support.broker.stored import KEPT, all_read, broker_on, connected, on_disk
-
-FULL = 1
-"""Bytes of memory that any delivery exceeds."""
-
-BODY = bytes(1000)
-MANY = 60
-"""Messages of such a body, of which the first few fit into what a queue may always keep."""
-
-NO_LIMIT = {"max_mqueue_len": 0}
-
-
-def publish(local: LocalBroker, storage: Storage, publisher: LocalClient, numbers: range, qos: int = 1) -> None:
-    """Publish messages to `t` that begin with their numbers."""
-    for number in numbers:
-        publisher.send(Publish(b"t", b"%06d" % number + BODY, qos, packet_id=number % 60_000 + 1))
-        if qos == 2:
-            publisher.send(Pubrel(number % 60_000 + 1))
-    on_disk(local, storage)
-    publisher.received()
-
-
-def come_back(local: LocalBroker, client_id: str) -> LocalClient:
-    """A client that connects to its session."""
-    client = local.client()
-    client.send(Connect(client_id, False, 0, properties=KEPT, version=5))
-    return client
-
-
-def take(local: LocalBroker, storage: Storage, client: LocalClient, done: Callable[[list[int]], bool]) -> list[int]:
-    """Acknowledge what comes until `done`; returns the numbers in the order in which they came first."""
-    came: list[int] = []
-    for _ in range(2_000):
-        for packet in client.received():
-            if isinstance(packet, Publish):
-                came.append(int(packet.payload[:6]))
-                if packet.qos:
-                    client.send(Puback(packet.packet_id) if packet.qos == 1 else Pubrec(packet.packet_id))
-            elif isinstance(packet, Pubrel):
-                client.send(Pubcomp(packet.packet_id))
-        if done(came):
-            return list(dict.fromkeys(came))
-        local.run(lambda: None)
-        on_disk(local, storage)
-    raise AssertionError(f"{len(came)} came: {came}")
-
-
-def on_disk_only(storage: Storage) -> int:
-    """How many deliveries are on disk only."""
-    return sum(frame.evicted for frame in storage.journal.frames.values())
+from tests.support.broker.stored import all_read, broker_on, connected, on_disk
 
 
 @pytest.mark.parametrize("qos", [1, 2])
@@ -204,72 +153,6 @@ def test_overflow_in_memory(tmp_path: Path) -> None:
         back = come_back(local, "away")
         wanted = [*range(1, MANY - 3), *range(MANY, MANY + 4)]
         assert take(local, storage, back, lambda came: len(came) == len(wanted)) == wanted
-
-
-def test_overflow_behind_what_has_become_qos1(tmp_path: Path) -> None:
-    """FC-5, FC-37: QoS 0 in memory is dropped for QoS 1, also behind QoS 1 that has taken the place of other QoS 0."""
-    limits = {"max_mqueue_len": MANY, "mqueue_overflow": "drop_oldest_qos0", "conflate": ["state"]}
-    with broker_on(tmp_path, FULL, session=limits) as (local, storage):
-        connected(local, storage, "away", "#").drop()
-        publisher = connected(local, storage, "publisher")
-        publish(local, storage, publisher, range(MANY - 2))
-        state = [Publish(b"state", b"%06d" % MANY, qos, packet_id=qos) for qos in (0, 1)]
-        publisher.send(*state, Publish(b"t", b"dropped"))
-        publish(local, storage, publisher, range(MANY - 2, MANY - 1))
-        back = come_back(local, "away")
-        wanted = [*range(MANY - 1), MANY]
-        assert take(local, storage, back, lambda came: len(came) == MANY) == wanted
-
-
-def test_qos0_supersedes_what_is_on_disk(tmp_path: Path) -> None:
-    """FC-37, FC-30: what is on disk only is not sent after QoS 0 of its topic has superseded it."""
-    limits = {"max_mqueue_len": 0, "mqueue_store_qos0": True, "conflate": ["state"]}
-    with broker_on(tmp_path, FULL, session=limits) as (local, storage):
-        connected(local, storage, "away", "#").drop()
-        publisher = connected(local, storage, "publisher")
-        publish(local, storage, publisher, range(MANY))
-        for number, qos in ((MANY, 1), (MANY + 1, 0)):
-            publisher.send(Publish(b"state", b"%06d" % number, qos, packet_id=qos))
-            on_disk(local, storage)
-        back = come_back(local, "away")
-        wanted = [*range(MANY), MANY + 1]
-        assert take(local, storage, back, lambda came: len(came) == len(wanted)) == wanted
-
-
-def test_qos0_that_supersedes_in_its_own_flow(tmp_path: Path) -> None:
-    """FC-37, FC-33: QoS 0 takes the place of another publisher's value on disk, and what waits behind that is sent."""
-    limits = {"max_mqueue_len": 0, "conflate": ["state"], "mqueue_fairness": "publisher"}
-    with broker_on(tmp_path, FULL, session=limits) as (local, storage):
-        connected(local, storage, "away", "#").drop()
-        publish(local, storage, connected(local, storage, "publisher"), range(MANY))
-        first, second = connected(local, storage, "first"), connected(local, storage, "second")
-        first.send(Publish(b"state", b"older", 1, packet_id=1))
-        on_disk(local, storage)
-        publish(local, storage, first, range(MANY, MANY + 1), qos=0)
-        second.send(Publish(b"state", b"%06d" % (MANY + 1), 0))
-        back = come_back(local, "away")
-        assert sorted(take(local, storage, back, lambda came: len(came) == MANY + 2)) == list(range(MANY + 2))
-
-
-def test_what_is_superseded_takes_no_memory(tmp_path: Path) -> None:
-    """FC-37, FC-30: nothing is remembered of a value on disk whose place another has taken, at any QoS."""
-    limits = {"max_mqueue_len": 0, "mqueue_store_qos0": True, "conflate": ["state"]}
-    with broker_on(tmp_path, FULL, session=limits) as (local, storage):
-        connected(local, storage, "away", "#").drop()
-        publisher = connected(local, storage, "publisher")
-        publish(local, storage, publisher, range(MANY))
-        mqueue = local.broker.clients.by_id["away"].session.outbound.mqueue
-        assert mqueue is not None
-        newest = mqueue.newest
-        assert newest is not None
-        for number in range(3):
-            publisher.send(*[Publish(b"state", b"%d" % number, qos, packet_id=qos) for qos in (1, 1, 0)])
-            on_disk(local, storage)
-        waits = Publish(b"state", b"")
-        assert newest.older(waits) is not None
-        for number in range(MANY + 10):
-            newest.leave_disk(number)  # of numbers that are gone: it knows none of them
-        assert newest.older(waits) is not None
 
 
 def test_a_session_that_is_to_end_with_its_connection(tmp_path: Path) -> None:
