@@ -208,7 +208,7 @@ def test_each_alert_fires(stack: ExitStack, tmp_path: Path) -> None:
         wait_until(lambda: set(health(where)) == {"ok"}, "each rule has been evaluated")
         wait_for_alerts("large", {"SluiceMemoryHigh"})
         too_early = firing(where, "busy") | firing(where, "full")
-        assert too_early <= {"SluiceDown"}  # a machine may be too busy to answer in time
+        assert too_early <= {"SluiceDown", "SluiceEventLoopLate"}  # a machine may be too busy to answer in time
         fill(brokers["full"][0])
         trouble_clients(stack, broker)
         trouble_files(broker)

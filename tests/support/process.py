@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import psutil
 
@@ -198,14 +198,21 @@ class BrokerProcess:
             self._news.notify_all()
 
 
+_RETURNED: Final[set[int]] = set()
+
+
 def free_port() -> int:
     """Return a port that is free on all addresses now, for brokers that cannot take port 0 themselves.
 
     It is below those that the kernel gives to outgoing connections, so that no test running beside takes it meanwhile.
+    None is returned twice: who asks for several uses them together.
     """
     while True:
         port = secrets.choice(BELOW_EPHEMERAL)
+        if port in _RETURNED:
+            continue
         with suppress(OSError), socket.create_server(("", port)):
+            _RETURNED.add(port)
             return port
 
 
