@@ -131,15 +131,20 @@ def _starved(result: Result) -> list[Treated]:
 def _less(result: Result) -> list[Treated]:
     since: dict[tuple[str, str], int] = {}
     for row in result.rows_of("worst_hours"):
-        if row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED:
+        if _is_poor(row):
             since[_key(row)] = max(min(row["hour_us"], since.get(_key(row), row["hour_us"])), result.facts.first_us)
-    rows = [row for row in result.rows_of("worst_sessions") if (row["delivery_ratio"] or 0) < WELL_SERVED]
+    rows = [row for row in result.rows_of("worst_sessions") if _is_poor(row)]
     drops = {_key(each.row): f", {each.state}" for each in _drops(result)}
     return [
         Treated("Served less", row, f"sent {formats.percent(row['delivery_ratio'])} of due{drops.get(_key(row), '')}",
                 since_us=since.get(_key(row)))
         for row in rows
     ]  # fmt: skip
+
+
+def _is_poor(row: Row) -> bool:
+    """Whether less was sent than was due; a client to which nothing was due has no ratio."""
+    return row["delivery_ratio"] is not None and row["delivery_ratio"] < WELL_SERVED
 
 
 def _drops(result: Result) -> list[Treated]:

@@ -73,7 +73,7 @@ def kill(processes: list["subprocess.Popen[bytes]"], rng: random.Random, longest
     """Kill -9 each with a probability of one half, at a random moment; no condition is waited for."""
     killed = sorted((rng.uniform(0.1, longest), number) for number in range(len(processes)) if rng.random() < 0.5)
     for (before, _), (moment, number) in pairwise([(0.0, 0), *killed]):
-        time.sleep(moment - before)
+        time.sleep(moment - before)  # the moment is what is drawn: there is no condition to wait for
         os.killpg(processes[number].pid, signal.SIGKILL)  # none is reaped yet, so the number is its own
 
 
