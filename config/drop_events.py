@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
+from config.rules import BrokenRule
 from config.units import found
 from config.value_types import Model, Rate, Text
 
@@ -23,6 +24,17 @@ def _check_topic(value: str) -> str:
     if levels[0] == "$share":
         raise ValueError(f"found {found(value)}: write a topic that does not begin with $share")
     return value
+
+
+def broken(topic: str | None, most_levels: int | None) -> list[BrokenRule]:
+    """Whether no client could subscribe to the topic, whatever is filled in; None = a value that cannot be parsed."""
+    if topic is None or most_levels is None or (levels := topic.count("/") + 1) <= most_levels:
+        return []
+    message = (
+        f"found {found(topic)} with {levels:,} levels: write one with at most {most_levels:,}, which is "
+        "mqtt.max_topic_levels, or raise that"
+    )
+    return [BrokenRule(("drop_events", "topic"), message)]
 
 
 def _per_second(value: object) -> object:

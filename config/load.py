@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from config import (
     address_rules,
     admin_rules,
+    drop_events,
     environment,
     files,
     messages,
@@ -192,6 +193,7 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
         partial.addresses(raw.values), partial.journal(raw.values), partial.priorities(raw.values)
     )
     broken_rules += admin_rules.broken(*partial.admin(raw.values), facts)
+    broken_rules += drop_events.broken(*partial.drop_topic(raw.values))
     for broken in broken_rules:
         yield _problem(broken.path, broken.message, raw)
     named = partial.file_names(raw.values)

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from config import address_rules, admin_rules, bind_address, rules
+from config import address_rules, admin_rules, bind_address, drop_events, rules
 from config.access import Authentication, Authorization
 from config.address_settings import AddressSettings
 from config.admin import Admin
@@ -211,6 +211,8 @@ class Config(Model):
         listen = None if self.admin.listen is None else bind_address.parse(self.admin.listen)
         way_in = bool(self.admin.tokens) or self.admin.socket is not None
         broken += admin_rules.broken(listen, self.admin.tls is not None, way_in)
+        if self.drop_events is not None:
+            broken += drop_events.broken(self.drop_events.topic, self.mqtt.max_topic_levels)
         return "; ".join(f"{dotted(problem.path)}: {problem.message}" for problem in broken)
 
 

@@ -13,7 +13,9 @@ from config.address_rules import Entry
 from config.address_settings import AddressSettings
 from config.admin import CHOSEN
 from config.bind_address import BindAddress, parse
+from config.drop_events import DropEvents
 from config.layers import Path
+from config.mqtt import Mqtt
 from config.rules import ListenerFacts
 from config.session import Priority
 from config.value_types import WRITTEN
@@ -34,6 +36,7 @@ _FILES: Final[tuple[Path, ...]] = (
 )
 
 _BOOL: Final = TypeAdapter[bool](bool)
+_INT: Final = TypeAdapter[int](int)
 
 
 def listeners(raw: object) -> list[ListenerFacts]:
@@ -103,6 +106,14 @@ def admin(raw: Mapping[str, Any]) -> tuple[BindAddress | None, bool | None, bool
     return _address(section.get("listen")), section.get("tls") is not None, has_socket or has_tokens
 
 
+def drop_topic(raw: Mapping[str, Any]) -> tuple[str | None, int | None]:
+    """`drop_events.topic` and `mqtt.max_topic_levels`; None: it cannot be parsed, or there is no such section."""
+    events, mqtt = raw.get("drop_events"), raw.get("mqtt", {})
+    topic = events.get("topic", DropEvents().topic) if isinstance(events, dict) else None
+    levels = mqtt.get("max_topic_levels", Mqtt().max_topic_levels) if isinstance(mqtt, dict) else None
+    return topic if isinstance(topic, str) else None, _int(levels)
+
+
 def _entries(model: type[BaseModel], items: object) -> list[Entry]:
     """The entries of a list; an entry that is not a mapping is empty, so that indexes stay."""
     return [_entry(model, item) for item in items] if isinstance(items, list) else []
@@ -149,6 +160,13 @@ def _address(raw: object) -> BindAddress | None:
     try:
         return parse(raw)
     except ValueError:
+        return None
+
+
+def _int(raw: object) -> int | None:
+    try:
+        return _INT.validate_python(raw)
+    except ValidationError:
         return None
 
 

@@ -209,7 +209,8 @@ class Addresses:
             session.inbound.discard(publish)
             return
         session.inbound.count_refused()
-        queue = address is None or publish.topic in self._messages.router.addresses.blocked
+        blocked = self._messages.router.addresses.blocked
+        queue = address is None or publish.topic in blocked or self._waits_for_queue(address, publish, session, now)
         why = "for which the queue of a subscriber has no room" if queue else "which is full"
         message = f"PUBLISH to {topic_name(publish.topic)!r}, {why}"
         refused = PublishRefused(reason_codes.QUOTA_EXCEEDED, message)

@@ -196,8 +196,6 @@ class DropEvents(Timer):
             return
         now = self._clock.read()
         made = event(settings, told.loser, told.lost, told.summed, self._clock.at(0), self._levels)
-        if made.topic.count(b"/") >= self._levels:
-            return  # no client can subscribe to it
         if made.qos and self._journal is not None and not self._journal.commits.has_room():
             made.qos = 0  # FC-29: it is not written
         self._messages.publish_own(made, now)

@@ -334,3 +334,12 @@ def test_check_leaves_the_environment_out(path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("SLUICE_NONSENSE", "1")
     path.write_text("")
     assert config.check(path) == []
+
+
+@pytest.mark.parametrize("topic", ["  topic: a/b/{topic}\n", "  payload: copy\n"])
+def test_drop_events_that_nobody_could_read(path: Path, topic: str) -> None:
+    """FC-35: a topic of too many levels is refused with its place, also that of the default."""
+    path.write_text(f"mqtt:\n  max_topic_levels: 2\ndrop_events:\n{topic}")
+    [mistake] = mistakes(path)
+    assert "drop_events.topic" in mistake
+    assert "at most 2, which is mqtt.max_topic_levels" in mistake

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config import admin_rules, rules
+from config import admin_rules, drop_events, rules
 from config.bind_address import parse
 from config.layers import dotted
 
@@ -137,3 +137,14 @@ def test_admin_and_a_listener() -> None:
     for bind, expected in (("127.0.0.1:9", []), ("127.0.0.1:8", ["admin.listen"]), ("localhost:8", ["admin.listen"])):
         problems = admin_rules.broken(parse(bind), False, True, [facts(0, bind="127.0.0.1:8")])
         assert [dotted(problem.path) for problem in problems] == expected
+
+
+@pytest.mark.parametrize(
+    ("topic", "levels", "expected"),
+    [("a/{topic}", 2, 0), ("a/b/{reason}", 2, 1), ("a", 1, 0), (None, 1, 0), ("a/b", None, 0)],
+)
+def test_levels_of_drop_events(topic: str | None, levels: int | None, expected: int) -> None:
+    """FC-35: no client could subscribe to a topic with more levels than `mqtt.max_topic_levels`."""
+    problems = drop_events.broken(topic, levels)
+    assert [dotted(problem.path) for problem in problems] == ["drop_events.topic"] * expected
+    assert all(f"at most {levels}" in problem.message for problem in problems)

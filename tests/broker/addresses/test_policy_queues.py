@@ -329,6 +329,20 @@ def test_the_log_names_the_queue() -> None:
     assert said["publish_refused"] == f"PUBLISH to '{TOPIC}', for which the queue of a subscriber has no room"
 
 
+@pytest.mark.parametrize(
+    ("room", "why"), [(3, "for which the queue of a subscriber has no room"), ("infinity", "which is full")]
+)
+def test_the_refusal_says_what_is_full(room: object, why: str) -> None:
+    """FC-26, FC-34: of a topic with a limit that has room it is the queue of a subscriber, else the address itself."""
+    full = {"mqueue_overflow": "reject", "max_mqueue_len": room}
+    with capture_logs() as logged, local_broker("fail", full) as local:
+        plain_subscriber(local, 1, 5)
+        send(publisher(local), range(1, 20))
+    said = [entry["detail"] for entry in logged if entry["event"] == "publish_refused"]
+    assert said
+    assert set(said) == {f"PUBLISH to 'full/a', {why}"}
+
+
 def test_an_address_keeps_its_own_timeout() -> None:
     """FC-25: where no queue is full, `overflow_timeout` does not shorten the wait for room in an address."""
     with local_broker("block", {"overflow_timeout": "1s"}, block_timeout="100s") as local:

@@ -97,14 +97,3 @@ def test_a_topic_that_is_too_long_or_too_deep() -> None:
         came = reader.events()
         assert [event.topic for event in came] == [b"d/loser/%"] * 2 + [b"d/loser/1/2", b"d/loser/" + fits]
         assert [said(event)["sluice-topic"].encode() for event in came] == topics
-
-
-def test_a_template_that_is_too_deep() -> None:
-    """FC-35: where `max_topic_levels` leaves no topic for events, there are none, and the broker goes on."""
-    for levels, count in ((2, 0), (3, 1)):
-        events = {"topic": "d/{client_id}/{reason}", "max_rate": "infinity"}
-        with LocalBroker(drop_events=events, mqtt={"max_topic_levels": levels}, **SHORT) as local:
-            reader = Reader(local, "d/#")
-            join(local, "loser", "t").drop()
-            publish(local, Publish(b"t", b"", 1), Publish(b"t", b"", 1))
-            assert len(reader.events()) == count
