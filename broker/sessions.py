@@ -23,6 +23,7 @@ from broker.wills import Wills, will_delay, will_publish
 from protocol import reason_codes
 from protocol.connect import BRIDGE, Will
 from protocol.errors import MQTTError
+from protocol.topics import SHARE_PREFIX
 from session.counters import Counters
 from session.drops import DropLog
 from session.host import Host
@@ -47,12 +48,13 @@ def _nobody() -> None:
 class Ended:
     """The last metrics row of an ended session, and no more: many sessions may end within one interval."""
 
-    def __init__(self, session: Session, counters: Counters) -> None:
+    def __init__(self, session: Session, counters: Counters, share_groups: list[str]) -> None:
         self.client_id = session.client_id
         self.listener = session.listener
         self.version = session.version
         self.created_at = session.created_at
         self.counters = counters
+        self.share_groups = share_groups
 
 
 @final
@@ -184,6 +186,7 @@ class Sessions:
     def end(self, client: Client, now: int) -> None:
         """Discard a detached session with its subscriptions and queues; a delayed will is published now."""
         session = client.session
+        groups = _groups(session) if self.keep_ended else []
         if client.kept is not None:
             self._last_end = client.kept.end()
         client.expires_at = 0
@@ -201,21 +204,21 @@ class Sessions:
             client.kept_will.end()  # in the commit that has its message
         self.totals.add(session.listener, client.walk, session.counters)
         if self.keep_ended:
-            self._keep_ended(session, now)
+            self._keep_ended(session, groups, now)
         self.clients.remove(client)
         self.quotas.leave(client)
         # Timers may hold the session for another HORIZON, and its client may begin and end many of them.
         session.subscriptions = None
         session.client_id = ""
 
-    def _keep_ended(self, session: Session, now: int) -> None:
+    def _keep_ended(self, session: Session, groups: list[str], now: int) -> None:
         """Keep its last row for the next export, if there is room."""
-        size = _ROW + _COPIES * len(session.client_id)
+        size = _ROW + _COPIES * (len(session.client_id) + sum(map(len, groups)))
         if self.ended_bytes + size > MOST_ENDED:
             self.ended_lost += 1
             return
         self.ended_bytes += size
-        self.ended.append(Ended(session, session.take_counters(now)))
+        self.ended.append(Ended(session, session.take_counters(now), groups))
         if self.ended_bytes >= ENOUGH_ENDED:
             self.on_many_ended()
 
@@ -223,6 +226,11 @@ class Sessions:
         """End a detached session whose expiry interval has passed."""
         self.totals.expired += 1
         self.end(client, now)
+
+
+def _groups(session: Session) -> list[str]:
+    """The groups that it is a member of (FC-13), sorted."""
+    return sorted([each for each in session.subscriptions or () if each.startswith(SHARE_PREFIX)])
 
 
 def _keeps_until_end(client: Client, kept: KeptSession) -> bool:

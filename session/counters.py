@@ -183,9 +183,11 @@ class Counters:
         self.note_mqueue(mqueue.length, mqueue.bytes)
 
     def end_interval(
-        self, following: "Counters", window: Window, mqueue: MQueue | None, mailbox: list[Publish]
+        self, following: "Counters", window: Window | None, mqueue: MQueue | None, mailbox: list[Publish]
     ) -> None:
         """Fill in the gauges of this interval and the initial values of the `following` one.
+
+        `window`: None of a group.
 
         Deliveries in the mailbox were offered in this interval, but a pass counts them as offered when it takes them.
         So this interval counts them, and the following one starts below zero by their number.
@@ -195,10 +197,11 @@ class Counters:
                 self.mailbox_buckets = Histogram()
             self.mailbox_buckets.fill(self.mailbox_samples)
         gauges = self.begin_uncommon()
-        gauges.window_len = len(window.entries)
-        gauges.window_limit = window.limit
-        gauges.window_max = window.most
-        window.most = gauges.window_len
+        if window is not None:
+            gauges.window_len = len(window.entries)
+            gauges.window_limit = window.limit
+            gauges.window_max = window.most
+            window.most = gauges.window_len
         if mqueue is not None:
             gauges.mqueue_len = mqueue.length
             gauges.mqueue_bytes = mqueue.bytes
@@ -225,6 +228,18 @@ class Counters:
             next_gauges.waiting_start_qos2 = gauges.waiting_qos2
         following.mqueue_max = gauges.mqueue_len
         following.mqueue_bytes_max = gauges.mqueue_bytes
+
+    def offer_again(self) -> None:
+        """FC-13: if members have returned more than they were handed in this interval, the rest counts as offered."""
+        if self.sent_qos0 < 0:
+            self.offered_qos0 -= self.sent_qos0
+            self.sent_qos0 = 0
+        if self.sent_qos1 < 0:
+            self.offered_qos1 -= self.sent_qos1
+            self.sent_qos1 = 0
+        if self.sent_qos2 < 0:
+            self.offered_qos2 -= self.sent_qos2
+            self.sent_qos2 = 0
 
     @property
     def dropped_queue_full(self) -> int:
@@ -273,6 +288,8 @@ class SessionTotals:
         self.sent = 0
         self.acknowledged = 0
         self.dropped = 0
+        self.overflowed = 0
+        """Those of `dropped` for which a queue was full."""
         self.superseded = 0
         self.window_full_us = 0
         self.paced_for_us = 0
@@ -285,6 +302,7 @@ class SessionTotals:
         self.sent += counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2
         self.acknowledged += counters.acknowledged_qos1 + counters.acknowledged_qos2
         self.dropped += counters.uncommon.dropped()
+        self.overflowed += counters.dropped_queue_full
         self.superseded += counters.uncommon.superseded()
         self.window_full_us += counters.uncommon.window_full_us
         self.paced_for_us += counters.uncommon.paced_for_us
@@ -297,6 +315,7 @@ class SessionTotals:
         self.sent += other.sent
         self.acknowledged += other.acknowledged
         self.dropped += other.dropped
+        self.overflowed += other.overflowed
         self.superseded += other.superseded
         self.window_full_us += other.window_full_us
         self.paced_for_us += other.paced_for_us

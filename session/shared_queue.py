@@ -5,7 +5,7 @@ from typing import cast, final
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.backpressure import Backpressure
-from session.counters import Counters
+from session.counters import Counters, SessionTotals
 from session.flows import FIFO
 from session.group_keys import GroupKeys, goes_first
 from session.group_round_robin import Member, RoundRobin
@@ -43,6 +43,7 @@ class SharedQueue(Source):
         self.members: dict[Consumer, Member] = {}
         self.counters = Counters(0)
         """The group's counters: offered = sent (handed to a member) + dropped + waiting."""
+        self._past = SessionTotals()  # over its finished intervals
         self.mqueue: MQueue | None = None
         self.backpressure = Backpressure()
         """FC-34."""
@@ -53,6 +54,27 @@ class SharedQueue(Source):
         self.listens = self._keys is not None
         self._pacing: Pacing | None = None
         self._offered: Publish | None = None  # the head that members were last woken for
+
+    def take_counters(self, now: int, interval_end: int) -> Counters:
+        """The counters of the interval that ends now; a new one begins, at its nominal end."""
+        counters = self.counters
+        following = self.counters = Counters(interval_end)
+        following.drop_log = counters.drop_log
+        counters.end_interval(following, None, self.mqueue, [])
+        counters.offer_again()
+        if self._pacing is not None:
+            counters.begin_uncommon().paced_for_us = self._pacing.patience.used_time.take(now)
+        self._past.add(counters)
+        return counters
+
+    def totals(self, now: int) -> SessionTotals:
+        """The totals since the group began; no counter is reset."""
+        totals = SessionTotals()
+        totals.add(self.counters)
+        if self._pacing is not None:
+            totals.paced_for_us = self._pacing.patience.used_time.so_far(now)
+        totals.include(self._past)
+        return totals
 
     def add(self, consumer: Consumer, subscription: Subscription) -> None:
         """Add a session, or change its options."""
@@ -209,16 +231,13 @@ class SharedQueue(Source):
 
         `busy`: to one that has left it as busy.
         """
-        rotation, holder = self._rotation, self._holder(publish)
+        rotation = self._rotation
+        holder = None if self._keys is None else self._keys.holder(publish)
         member = rotation.next_busy(publish, now, holder) if busy else rotation.next(publish, self, now, holder)
         if member is None:
             return False
         self._hand_over(member, publish, now)
         return True
-
-    def _holder(self, publish: Publish) -> Consumer | None:
-        """FC-33: the only session that may get a message now; None = any."""
-        return None if self._keys is None else self._keys.holder(publish)
 
     def _hand_over(self, member: Member, publish: Publish, now: int) -> None:
         self.counters.count_handed_over(publish.qos, 1)
@@ -233,7 +252,7 @@ class SharedQueue(Source):
         mqueue = self.mqueue
         if mqueue is None:
             mqueue = self.mqueue = new_mqueue(limits)
-        if publish.qos == 0 and not limits.mqueue_store_qos0 and not self._anybody_online():
+        if publish.qos == 0 and not limits.mqueue_store_qos0 and not self.is_online():
             self.counters.count_drop("offline_qos0", publish)  # FC-7
             return
         self._give_until_fits(mqueue, publish, now)
@@ -288,23 +307,19 @@ class SharedQueue(Source):
             or is_below_share(mqueue, publish, self.limits)
             or (
                 goes_first(publish, mqueue, self._keys)
-                and self._rotation.has_taker(publish, now, self._holder(publish))
+                and self._rotation.has_taker(publish, now, None if self._keys is None else self._keys.holder(publish))
             )
         ):
             if has_any_place(mqueue, self.limits):
                 backpressure.note_room()  # as with a session
             return backpressure if arriving and backpressure.waiters else None
-        online = self._anybody_online()
+        online = self.is_online()
         backpressure.note_presence(online, now)
         backpressure.note_full(now)
         begin_episode(mqueue, publish, self.limits, self._host, "shared_queue_full", self.name)
         return backpressure if backpressure.tells(self.limits, online, now) else None
 
     # -- pacing publishers (FC-16)
-
-    def paced_for(self, now: int) -> int:
-        """Microseconds for which the group has paced publishers, since it began."""
-        return self._pacing.patience.used_time.so_far(now) if self._pacing is not None else 0
 
     def _may_join(self, mqueue: MQueue, publish: Publish, publisher: Consumer | None, now: int) -> bool:
         """Whether a message that would overflow the queue joins it; if not, it has been dropped.
@@ -314,7 +329,7 @@ class SharedQueue(Source):
         (FC-33).
         """
         limits = self.limits
-        tells = self.backpressure.tells(limits, self._anybody_online(), now)
+        tells = self.backpressure.tells(limits, self.is_online(), now)
         mqueue.keeps = limits.backpressure and (tells or publish.qos == 0)  # FC-34
         if mqueue.keeps and publish.qos and limits.fairness != FIFO and mqueue.fits(publish, limits, 2):
             return True  # FC-34: its publisher has been told that there is room
@@ -332,7 +347,7 @@ class SharedQueue(Source):
     def _paces(self, mqueue: MQueue, publish: Publish, publisher: Consumer | None, now: int) -> bool:
         """Pace the publisher of a message that would overflow the queue; returns whether pacing is active."""
         pacing = self._pacing
-        if publisher is not None and publisher.is_online() and self._anybody_online():
+        if publisher is not None and publisher.is_online() and self.is_online():
             if pacing is None:
                 pacing = self._pacing = Pacing(self.limits.overflow_patience, now)
             begun = pacing.begin(self._host, now)
@@ -376,5 +391,6 @@ class SharedQueue(Source):
                 if consumer.can_send(head, now):
                     consumer.wake()
 
-    def _anybody_online(self) -> bool:
+    def is_online(self) -> bool:
+        """Whether a member is connected."""
         return any(consumer.is_online() for consumer in self.members)

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs.store.frames import timed_rows
-from spark_jobs.store.schema import INTERVALS, SESSIONS, STARVATION, TIMELINE
+from spark_jobs.store.schema import GROUPS, INTERVALS, SESSIONS, STARVATION, TIMELINE
 from spark_jobs.store.store import open_store
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Frames:
     timeline: "DataFrame"
     starvation: "DataFrame"
     intervals: "DataFrame"
+    groups: "DataFrame"
 
 
 def open(  # noqa: A001  # like gzip.open
@@ -85,7 +86,7 @@ def open(  # noqa: A001  # like gzip.open
     def frame(dataset: str) -> "DataFrame":
         return timed_rows(spark, snapshot, dataset, snapshot.files(dataset, start_us, end_us))
 
-    return Frames(frame(SESSIONS), frame(TIMELINE), frame(STARVATION), frame(INTERVALS))
+    return Frames(frame(SESSIONS), frame(TIMELINE), frame(STARVATION), frame(INTERVALS), frame(GROUPS))
 
 
 def _micros(time: datetime | None) -> int | None:

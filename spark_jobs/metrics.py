@@ -11,6 +11,7 @@ from typing import Final
 
 QOS: Final = (0, 1, 2)
 HISTOGRAM_TYPE: Final = "histogram"
+TEXTS_TYPE: Final = "strings"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def load() -> Schema:
 SCHEMA: Final = load()
 BUCKETS: Final = SCHEMA.buckets
 NO_CLIENT: Final = ""
-"""The client_id of rows of broker and interval, which no session has."""
+"""The client_id of rows of groups, and of broker and interval, which no session has."""
 OF_INTERVALS: Final = tuple(f.name for f in SCHEMA.interval_fields)
 HISTOGRAMS: Final = tuple(f.name for f in SCHEMA.fields if f.type == HISTOGRAM_TYPE)
 COUNT_SHIFT: Final = 8
@@ -73,6 +74,8 @@ def _reasons(prefix: str) -> tuple[str, ...]:
 
 GATE_REASONS: Final = _reasons("gated")
 DROP_REASONS: Final = _reasons("dropped")
+CLOCKS: Final = ("window_full", "window_bytes_full", "rate_limited", "congested")
+"""What keeps a session from being sent its next delivery; <clock>_us is for how long."""
 AWAY_REASONS: Final = ("offline_qos0", "session_ended")
 """Drops because the client is away or has left."""
 

@@ -12,7 +12,7 @@ from spark_jobs.errors import ReportError
 from spark_jobs.measures.frames import Finding, SourceFile, StoreFrames
 from spark_jobs.store.erased import erased_of
 from spark_jobs.store.frames import stored_rows
-from spark_jobs.store.schema import HOUR_US, SESSIONS, STARVATION, TIMELINE
+from spark_jobs.store.schema import GROUPS, HOUR_US, SESSIONS, STARVATION, TIMELINE
 from spark_jobs.store.store import Selection, Store
 from spark_jobs.store.taken import DUPLICATE, OVERLAPPING, READ, FileRecord, hour_name
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_jobs.spark import SparkOf
+    from spark_jobs.store.delta import StoredFile
 
 _EXPLANATIONS: Final = {
     DUPLICATE: "Rows of files that have all their rows of the hour in common with other files; counted once.",
@@ -56,14 +57,14 @@ def frames_of(spark_of: "SparkOf", store: Store, selection: Selection) -> StoreF
         asked_to_us=selection.end_us,
         broker=selection.broker,
         there=store.there,
+        groups=_rows(spark, store, GROUPS, selection) if _files(store, GROUPS, selection) else None,
         hour_rows={ledger.hour_us: ledger.rows for ledger in ledgers},
     )
 
 
 def _rows(spark: "SparkSession", store: Store, dataset: str, selection: Selection) -> "DataFrame":
     """The rows of a dataset in the hours that overlap the range; of the timeline the slots that start in it."""
-    files = store.snapshot.files(dataset, selection.start_us, selection.end_us)
-    rows = stored_rows(spark, store.snapshot, dataset, files)
+    rows = stored_rows(spark, store.snapshot, dataset, _files(store, dataset, selection))
     if selection.broker is not None:
         rows = rows.where(F.col("broker") == selection.broker)
     if dataset == TIMELINE and selection.start_us is not None:
@@ -71,6 +72,10 @@ def _rows(spark: "SparkSession", store: Store, dataset: str, selection: Selectio
     if dataset == TIMELINE and selection.end_us is not None:
         rows = rows.where(F.col("slot") < selection.end_us)
     return rows
+
+
+def _files(store: Store, dataset: str, selection: Selection) -> "list[StoredFile]":
+    return store.snapshot.files(dataset, selection.start_us, selection.end_us)
 
 
 def _is_asked(record: FileRecord, selection: Selection) -> bool:

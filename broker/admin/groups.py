@@ -24,12 +24,12 @@ def queued_bytes(group: SharedQueue, now: int) -> int:
 
 def drops(group: SharedQueue, now: int) -> int:
     """Deliveries that the group's queue has dropped, for any reason."""
-    return group.counters.uncommon.dropped()
+    return group.totals(now).dropped
 
 
 def patience(group: SharedQueue, now: int) -> int:
     """Microseconds for which publishers have been paced for the group (FC-16)."""
-    return group.paced_for(now)
+    return group.totals(now).paced_for_us
 
 
 _KEYS: Final[dict[str, Key[SharedQueue]]] = {
@@ -72,14 +72,14 @@ class GroupListing(Listing[SharedQueue]):
 
     def row(self, item: SharedQueue, now: int) -> GroupRow:
         """One group."""
-        counters = item.counters
+        totals = item.totals(now)
         return GroupRow(
             group=shortened(item.name),
             members=len(item.members),
             mqueue_len=mqueue(item, now),
             mqueue_bytes=queued_bytes(item, now),
-            offered=counters.offered_qos0 + counters.offered_qos1 + counters.offered_qos2,
-            sent=counters.sent_qos0 + counters.sent_qos1 + counters.sent_qos2,
-            dropped=drops(item, now),
-            paced_for_us=patience(item, now),
+            offered=totals.offered,
+            sent=totals.sent,
+            dropped=totals.dropped,
+            paced_for_us=totals.paced_for_us,
         )

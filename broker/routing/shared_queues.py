@@ -17,6 +17,8 @@ from session.shared_queue import SharedQueue
 
 QUOTED: Final = 200
 """Characters of a group's name that a log line quotes."""
+MOST_ENDED: Final = 10_000
+"""Ended groups that are kept for the next export of metrics; those past that are lost, and counted."""
 
 
 @final
@@ -31,6 +33,11 @@ class SharedQueues:
         """Deliveries dropped because a queue was full, for groups that no longer exist."""
         self.new_drop_log: Callable[[str], DropLog | None] | None = None
         """FC-35: who is told of the drops of a group, by its name; None = nobody."""
+        self.keep_ended = False
+        """Whether `ended` is exported."""
+        self.ended: list[SharedQueue] = []
+        """The groups with something to count that ended since the last export."""
+        self.ended_lost = 0
         self._host = NoHost() if host is None else host
         self._journal = journal
         self._kept: dict[str, KeptGroup] = {}
@@ -63,7 +70,12 @@ class SharedQueues:
         kept = self._kept.pop(queue.name, None)
         if kept is not None:
             kept.end()
-        self.dropped += queue.counters.dropped_queue_full
+        self.dropped += queue.totals(0).overflowed
+        if self.keep_ended and not queue.counters.quiet():
+            if len(self.ended) < MOST_ENDED:
+                self.ended.append(queue)
+            else:
+                self.ended_lost += 1
 
 
 @final

@@ -309,7 +309,7 @@ class Server:
             return None
         from broker.telemetry.exporter import Exporter
 
-        exporter = Exporter(self.broker.sessions, self.config)
+        exporter = Exporter(self.broker.sessions, self.broker.router.shared, self.config)
         exporter.start()
         return exporter
 

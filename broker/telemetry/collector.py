@@ -5,7 +5,8 @@ installed, which blocks the event loop for a third of a second and takes 40 MB.
 """
 
 from array import array
-from itertools import accumulate
+from collections.abc import Sequence
+from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Final
 
@@ -17,6 +18,7 @@ from broker.telemetry.wall import WallClock
 from session.counters import Counters
 from session.histogram import Histogram
 from session.session import Session
+from session.shared_queue import SharedQueue
 
 BATCH: Final = 250
 """Rows that are converted to Arrow columns at once: about a millisecond, of which most is for the columns."""
@@ -47,6 +49,7 @@ class Rows:
         """Start a batch."""
         self._client_ids: list[str] = []
         self._listeners: list[str] = []
+        self._groups: list[Sequence[str]] = []
         self._connected: list[bool] = []
         self._ended: list[bool] = []
         self._versions = array("i")
@@ -56,14 +59,28 @@ class Rows:
         self._drops: list[dict[str, int] | None] = []
         self._histograms = [(name, array("i", [0]), array("q"), list[bool]()) for name in self._schema.histograms]
 
-    def add(self, session: Session | Ended, counters: Counters, connected: bool, ended: bool) -> None:
-        """Append one row with the interval's counters of `session`."""
+    def add(
+        self, session: Session | Ended, counters: Counters, connected: bool, ended: bool, groups: Sequence[str] = ()
+    ) -> None:
+        """Append one row with the interval's counters of `session`, a member of these groups."""
         self._client_ids.append(session.client_id)
         self._listeners.append(session.listener)
-        self._connected.append(connected)
-        self._ended.append(ended)
         self._versions.append(session.version)
         self._started.append(self._clock.at(session.created_at))
+        self._add(counters, connected, ended, groups)
+
+    def add_group(self, group: SharedQueue, counters: Counters, ended: bool) -> None:
+        """Append one row with the interval's counters of a group."""
+        self._client_ids.append("")
+        self._listeners.append("")
+        self._versions.append(0)
+        self._started.append(self._clock.at(counters.interval_start))
+        self._add(counters, group.is_online(), ended, (group.name,))
+
+    def _add(self, counters: Counters, connected: bool, ended: bool, groups: Sequence[str]) -> None:
+        self._groups.append(groups)
+        self._connected.append(connected)
+        self._ended.append(ended)
         self._starts.append(self._clock.at(counters.interval_start))
         self._integers.extend(self._counters_of(counters))
         self._drops.append(counters.drops)
@@ -92,6 +109,10 @@ class Rows:
             "protocol_version": _column(pa.int32(), self._versions),
             "connected": pa.Array.from_buffers(pa.bool_(), rows, [None, _bits(self._connected)]),
             "ended": pa.Array.from_buffers(pa.bool_(), rows, [None, _bits(self._ended)]),
+            "share_groups": pa.ListArray.from_arrays(
+                _column(pa.int32(), array("i", accumulate(map(len, self._groups), initial=0))),
+                _strings(list(chain.from_iterable(self._groups))),
+            ),
         }
         ends = array("q", [self.wall_end]) * rows
         for name, times in zip(_TIMES, (self._started, self._starts, ends), strict=True):

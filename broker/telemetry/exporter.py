@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +16,11 @@ from broker.telemetry.schema import metrics_schema
 from broker.telemetry.wall import WallClock
 from broker.telemetry.writer import Writer
 from config.models import Config
+from session.shared_queue import SharedQueue
+from session.source import Consumer
 
 if TYPE_CHECKING:
+    from broker.routing.shared_queues import SharedQueues
     from broker.sessions import Sessions
 
 SLICE: Final = 50
@@ -31,12 +36,13 @@ SWITCH_INTERVAL: Final = 0.001
 class Exporter:
     """Collects rows on the event loop, in slices, and passes them to the writer."""
 
-    def __init__(self, sessions: "Sessions", config: Config) -> None:
+    def __init__(self, sessions: "Sessions", shared: "SharedQueues", config: Config) -> None:
         directory = config.metrics.directory
         assert directory is not None  # otherwise the server creates no exporter
         self.writer = Writer(directory, config.node_name)
         self._retention = Retention(self.writer, directory, config.node_name, config.metrics.keep)
         self._sessions = sessions
+        self._shared = shared
         self._node = config.node_name
         self.interval = config.metrics.interval
         """Seconds between two exports."""
@@ -46,13 +52,14 @@ class Exporter:
         self._heartbeat = config.metrics.heartbeat * 1e6
         self._schema = metrics_schema()
         self._clock = WallClock()
+        self._ended_at = monotonic_us()
         self._log = structlog.get_logger("sluice")
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._many_ended = asyncio.Event()
         """Set when the rows of ended sessions take too much memory to wait for the next export, and to stop."""
         sessions.on_many_ended = self._many_ended.set
-        sessions.keep_ended = True
+        sessions.keep_ended = shared.keep_ended = True
 
     def start(self) -> None:
         """Start the export in each interval."""
@@ -71,7 +78,7 @@ class Exporter:
         if self._task is not None:
             await self._task
         await self.export(everything=True)
-        while self._sessions.ended:  # sessions that ended during the export
+        while self._sessions.ended or self._shared.ended:  # what ended during the export
             await self.export()
         await self.writer.finish()
 
@@ -99,31 +106,64 @@ class Exporter:
         return self._stopping.is_set()
 
     async def export(self, everything: bool = False) -> None:
-        """Write a row for each session that was active or whose heartbeat is due.
+        """Write a row for each session and group that was active or whose heartbeat is due.
 
-        `everything`: a row for each session.
+        `everything`: a row for each one.
         """
         rows = Rows(self._schema, self._node, self._clock.read(), self._clock)
-        await self._collect(rows, everything)
+        groups = await self._collect_groups(rows, everything)
+        await self._collect(rows, everything, groups)
+        self._ended_at = rows.interval_end
         failed = self.writer.failed
         if len(rows):
             await self.writer.write(rows)
         if self.writer.failed == failed:
             self.exported_us = wall_us()
 
-    async def _collect(self, rows: Rows, everything: bool) -> None:
+    async def _collect_groups(self, rows: Rows, everything: bool) -> Mapping[Consumer, Sequence[str]]:
+        """Returns for each session that is a member of groups their names, sorted."""
+        shared = self._shared
+        ended, shared.ended = shared.ended, []
+        lost, shared.ended_lost = shared.ended_lost, 0
+        self._tell_lost(lost, "groups")
+        there = sorted(shared.queues.items())
+        for number, group in enumerate(ended, 1):
+            self._add_group(rows, group, ended=True)
+            await self._yield(rows, number)
+        found = defaultdict[Consumer, list[str]](list)
+        for number, (name, group) in enumerate(there, 1):
+            if shared.queues.get(name) is not group:
+                continue  # it has ended since: the next export has its last row
+            for member in group.members:
+                found[member].append(name)
+            counters = group.counters
+            since = rows.interval_end - int(counters.interval_start or self._ended_at)
+            if everything or not counters.quiet() or since >= self._heartbeat:
+                self._add_group(rows, group, ended=False)
+            await self._yield(rows, number)
+        return found
+
+    def _add_group(self, rows: Rows, group: SharedQueue, ended: bool) -> None:
+        counters = group.take_counters(monotonic_us(), rows.interval_end)
+        counters.interval_start = counters.interval_start or self._ended_at  # it has no clock when it begins
+        rows.add_group(group, counters, ended)
+
+    def _tell_lost(self, number: int, what: str) -> None:
+        if number:
+            detail = f"too many {what} ended before the next export"
+            self._log.error("metrics_lost", rows=number, detail=detail)
+            self._failures += 1
+
+    async def _collect(self, rows: Rows, everything: bool, groups: Mapping[Consumer, Sequence[str]]) -> None:
         sessions = self._sessions
         # Both lists are taken at the same moment, so that each session is in exactly one of them.
         ended, sessions.ended, sessions.ended_bytes = sessions.ended, [], 0
         self._many_ended.clear()
         clients = sessions.clients.known()
-        if sessions.ended_lost:
-            detail = "too many sessions ended before the next export"
-            self._log.error("metrics_lost", rows=sessions.ended_lost, detail=detail)
-            sessions.ended_lost = 0
-            self._failures += 1
+        lost, sessions.ended_lost = sessions.ended_lost, 0
+        self._tell_lost(lost, "sessions")
         for number, last in enumerate(ended, 1):
-            rows.add(last, last.counters, connected=False, ended=True)
+            rows.add(last, last.counters, connected=False, ended=True, groups=last.share_groups)
             await self._yield(rows, number)
         for number, client in enumerate(clients, 1):
             session = client.session
@@ -133,7 +173,8 @@ class Exporter:
             if everything or session.active() or since >= self._heartbeat:
                 counters = session.take_counters(monotonic_us(), rows.interval_end)
                 sessions.totals.add(session.listener, client.walk, counters)
-                rows.add(session, counters, connected=session.connected, ended=False)
+                of_groups = groups.get(session.outbound, ())
+                rows.add(session, counters, connected=session.connected, ended=False, groups=of_groups)
             await self._yield(rows, number)
 
     async def _yield(self, rows: Rows, number: int) -> None:

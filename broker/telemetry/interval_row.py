@@ -24,9 +24,12 @@ _SPLIT: Final = ("offered_qos0", "sent_qos0", "dropped_qos0")
 
 
 def interval_row(rows: pa.Table, schema: MetricsSchema) -> pa.Table:
-    """The row of broker and interval for the rows of one export, of which there is at least one."""
+    """The row of broker and interval for the rows of one export, of which there is at least one; not for groups."""
     rows = rows.combine_chunks()
     start = pc.min(rows["interval_start"])
+    export, of_session = rows, pc.greater(pc.binary_length(rows["client_id"]), _column([0])[0])
+    if not pc.all(of_session).as_py():
+        rows = rows.filter(of_session)
     values: dict[str, Any] = {
         **{name: _int(pc.sum(rows[name])) for name in (*schema.counters, *schema.drops)},
         **{name: _int(pc.max(rows[name])) for name in schema.gauges},
@@ -38,12 +41,16 @@ def interval_row(rows: pa.Table, schema: MetricsSchema) -> pa.Table:
     }
     made |= {name: _histogram(rows[name].combine_chunks()) for name in schema.histograms}
     made |= {name: _repeat(start) for name in ("interval_start", "session_started")}
-    made |= {name: _first(rows, name) for name in ("broker", "interval_end")}
+    made |= {name: _first(export, name) for name in ("broker", "interval_end")}
     for name in ("client_id", "listener"):
         made[name] = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(bytes(8)), pa.py_buffer(b"")])
     made["protocol_version"] = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(bytes(4))])
     for name in ("connected", "ended"):
         made[name] = pa.Array.from_buffers(pa.bool_(), 1, [None, pa.py_buffer(b"\0")])
+    nobody = pa.py_buffer(bytes(8))
+    made["share_groups"] = pa.Array.from_buffers(
+        pa.list_(pa.string()), 1, [None, nobody], children=[made["client_id"].slice(0, 0)]
+    )
     return pa.Table.from_arrays([made[field.name] for field in schema.arrow], schema=schema.arrow)
 
 

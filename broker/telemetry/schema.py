@@ -14,6 +14,7 @@ _TYPES: dict[str, pa.DataType] = {
     "int64": pa.int64(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "histogram": pa.list_(pa.int64()),
+    "strings": pa.list_(pa.string()),
 }
 
 

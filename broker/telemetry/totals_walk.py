@@ -103,7 +103,7 @@ class TotalsWalk:
         """Add the backlogs and drops of shared groups (FC-13)."""
         dropped = self._shared.dropped
         for number, queue in enumerate(list(self._shared.queues.values()), 1):
-            dropped += queue.counters.dropped_queue_full
+            dropped += queue.totals(0).overflowed
             snapshot.groups += 1
             if queue.mqueue is not None:
                 snapshot.groups_queued += len(queue.mqueue)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from deltalake.transaction import AddAction
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_jobs.compaction import writing
 from spark_jobs.compaction.hour_builder import Aggregated, FileHour, named
 from spark_jobs.compaction.plan import Hour
 from spark_jobs.datasets import copies, forgotten, intervals, raw
+from spark_jobs.datasets.groups import groups
 from spark_jobs.datasets.sessions import sessions
 from spark_jobs.datasets.starvation import starvation
 from spark_jobs.datasets.timeline import timeline
@@ -24,7 +25,7 @@ from spark_jobs.storage import Storage
 from spark_jobs.store.delta import Snapshot, new_folder
 from spark_jobs.store.erased import NOTHING, Erased
 from spark_jobs.store.frames import stored_rows
-from spark_jobs.store.schema import DATASETS, HOUR_US, INTERVALS, SESSIONS, STARVATION, TIMELINE
+from spark_jobs.store.schema import DATASETS, GROUPS, HOUR_US, INTERVALS, SESSIONS, STARVATION, TIMELINE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,7 @@ SMALL: Final = 1_000
 PART_ROWS: Final = 500_000
 """Raw rows of a file of the store, approximately. It has at most as many sessions, of 2 kB each."""
 _INTERVAL: Final = ("broker", "interval_end_us")
+_GROUP: Final = (*_INTERVAL, "share_groups")
 
 
 class ImpossibleError(ValueError):
@@ -66,16 +68,23 @@ class Engine:
             of_sessions = raw.of_sessions(rows)
             counts = intervals.by_file(rows).persist()
             try:
-                parts = _parts(counts)
+                by_hour = intervals.by_hour(counts).collect()
+                parts = _parts(by_hour)
+                of_intervals = self._new(raw.of_intervals(rows), _INTERVAL, before)
                 kept = self._kept(of_sessions, before)
                 kept_counts = counts if kept is of_sessions else intervals.by_file(kept)
-                dropped = {} if kept is of_sessions else _dropped(parts, _parts(kept_counts))
+                dropped = {}
+                if kept is not of_sessions:
+                    dropped = _dropped(parts, _parts(intervals.by_hour(kept_counts).collect()))
                 frames = {
                     SESSIONS: sessions(kept, intervals.listeners(counts), before.get(SESSIONS)),
-                    TIMELINE: timeline(self._new_intervals(rows, before), snapshot.slot_us, before.get(TIMELINE)),
+                    TIMELINE: timeline(of_intervals, snapshot.slot_us, before.get(TIMELINE)),
                     STARVATION: starvation(kept, before.get(STARVATION)),
                     INTERVALS: intervals.intervals(kept_counts, before.get(INTERVALS)),
                 }
+                if any(row["grouped"] for row in by_hour) or _has_groups(snapshot, hours[0]):
+                    of_groups = self._new(raw.of_groups(rows), _GROUP, before)
+                    frames[GROUPS] = groups(of_groups.unionByName(kept), before.get(GROUPS))
                 added = self._written(frames, hours, snapshot)
             finally:
                 counts.unpersist()
@@ -112,8 +121,9 @@ class Engine:
         new = kept.join(there, list(_INTERVAL), "left_anti")
         return new.unionByName(again.join(known, list(raw.SESSION), "left_anti"))
 
-    def _new_intervals(self, rows: DataFrame, before: dict[str, DataFrame]) -> DataFrame:
-        found = copies.without_copies(raw.of_intervals(rows), _INTERVAL)
+    def _new(self, rows: DataFrame, key: tuple[str, ...], before: dict[str, DataFrame]) -> DataFrame:
+        """Rows that are not of sessions: no copies, and none of intervals that the compacted rows have."""
+        found = copies.without_copies(rows, key)
         return found.join(before[INTERVALS].select(*_INTERVAL), list(_INTERVAL), "left_anti") if before else found
 
     def _written(
@@ -143,13 +153,17 @@ def name_of(uri: str) -> str:
     return "/".join(unquote(uri, errors="surrogateescape").rsplit("/", 3)[1:])
 
 
-def _parts(counts: DataFrame) -> list[FileHour]:
-    """The rows of sessions by file, hour and broker.
+def _has_groups(snapshot: Snapshot, hour: Hour) -> bool:
+    """Whether an hour is added to rows of groups."""
+    return hour.adds and bool(snapshot.files(GROUPS, hour.hour_us, hour.hour_us + 1))
+
+
+def _parts(found: Sequence[Row]) -> list[FileHour]:
+    """The rows of sessions by file, hour and broker, of rows of `intervals.by_hour`.
 
     Raises:
         ImpossibleError: some rows are impossible.
     """
-    found = intervals.by_hour(counts).collect()
     if any(row["wrong"] for row in found):
         raise ImpossibleError
     names = ("hour_us", "broker", "rows", "first_us", "last_us")

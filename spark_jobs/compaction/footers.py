@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.datasets.limits import END_YEAR, FIRST_US, FIRST_YEAR, LAST_US
 from spark_jobs.formats import name as shown
-from spark_jobs.metrics import HISTOGRAM_TYPE, SCHEMA
+from spark_jobs.metrics import HISTOGRAM_TYPE, SCHEMA, TEXTS_TYPE
 from spark_jobs.storage import Entry, Storage, StorageError
 from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.taken import NEWER, READ, FileRecord
@@ -46,6 +46,7 @@ _ARROW_TYPES: Final = {
     "int64": pa.int64(),
     "bool": pa.bool_(),
     HISTOGRAM_TYPE: pa.list_(pa.int64()),
+    TEXTS_TYPE: pa.list_(pa.string()),
 }
 
 

@@ -194,6 +194,13 @@ MEASURED: Final = (
         _column("mailbox_busy_share"),
     ),
     Measured(
+        "groups_lost",
+        "Lost by groups of shared subscriptions",
+        "deliveries",
+        -1,
+        _in("queues", "groups_lost"),
+    ),
+    Measured(
         "mailbox_max",
         "Longest mailbox",
         "deliveries",

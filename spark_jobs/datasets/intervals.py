@@ -15,9 +15,13 @@ from spark_jobs.store.schema import HOUR_US, INTERVALS
 
 
 def by_file(rows: DataFrame) -> DataFrame:
-    """For each file, broker, listener and end of an interval the raw rows of sessions, and the impossible rows."""
+    """For each file, broker, listener and end of an interval the raw rows of sessions, of groups and their members, and
+    the impossible ones.
+    """
     return rows.groupBy(raw.FILE, "broker", "listener", "interval_end_us").agg(
-        F.count_if(F.col("client_id") != NO_CLIENT).alias("rows"), F.count_if(impossible(raw.COLUMNS)).alias("wrong")
+        F.count_if(F.col("client_id") != NO_CLIENT).alias("rows"),
+        F.count_if(raw.in_groups()).alias("grouped"),
+        F.count_if(impossible(raw.COLUMNS)).alias("wrong"),
     )
 
 
@@ -32,11 +36,12 @@ def intervals(counts: DataFrame, before: DataFrame | None = None) -> DataFrame:
 
 
 def by_hour(counts: DataFrame) -> DataFrame:
-    """For each file, hour and broker the rows, their first and last interval_end, and impossible rows."""
+    """For each file, hour and broker the rows, their first and last interval_end, and `grouped` and `wrong` ones."""
     return counts.groupBy(raw.FILE, raw.start_of("interval_end_us", HOUR_US).alias("hour_us"), "broker").agg(
         F.sum("rows").alias("rows"),
         F.min("interval_end_us").alias("first_us"),
         F.max("interval_end_us").alias("last_us"),
+        F.sum("grouped").alias("grouped"),
         F.sum("wrong").alias("wrong"),
     )
 

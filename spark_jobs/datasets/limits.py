@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_jobs.metrics import BUCKETS, COUNT_SHIFT, HISTOGRAM_TYPE, OF_INTERVALS, SCHEMA, Field
+from spark_jobs.metrics import BUCKETS, COUNT_SHIFT, HISTOGRAM_TYPE, OF_INTERVALS, SCHEMA, TEXTS_TYPE, Field
 
 FIRST_YEAR: Final = 2000
 END_YEAR: Final = 2200
@@ -53,7 +53,8 @@ def impossible(fields: Sequence[Field]) -> Column:
 
     Histograms are checked entry by entry when they are added.
     """
-    wrong = [F.col(field.name).isNull() for field in fields if field.type in ("string", "bool")]
+    wrong = [F.col(field.name).isNull() for field in fields if field.type in ("string", "bool", TEXTS_TYPE)]
+    wrong += [F.exists(field.name, _is_null) for field in fields if field.type == TEXTS_TYPE]
     wrong += [~F.col(_column(field)).between(FIRST_US, LAST_US) for field in fields if field.type == "timestamp"]
     by_most: dict[int, list[Column]] = defaultdict(list)
     for field, value in _numbers(fields):
@@ -80,7 +81,10 @@ def fault() -> Column:
     ]
     for field in (*SCHEMA.fields, *SCHEMA.interval_fields):
         value = F.col(_column(field))
-        if field.type in ("string", "bool", HISTOGRAM_TYPE):
+        if field.type == TEXTS_TYPE:
+            text = f"{field.name} has an entry that is null; expected a text in each"
+            found.append(F.when(F.exists(field.name, _is_null), F.lit(text)))
+        if field.type in ("string", "bool", HISTOGRAM_TYPE, TEXTS_TYPE):
             continue
         if field.type == "timestamp":
             what = F.concat(F.lit(f"{field.name} is "), F.timestamp_micros(value).cast("string"), F.lit(" UTC; "))
@@ -99,6 +103,10 @@ def fault() -> Column:
 
 def _numbers(fields: Sequence[Field]) -> Iterator[tuple[Field, Column]]:
     return ((field, F.col(field.name)) for field in fields if field.type in ("int32", "int64"))
+
+
+def _is_null(entry: Column) -> Column:
+    return entry.isNull()
 
 
 def _column(field: Field) -> str:

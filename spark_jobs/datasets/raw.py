@@ -1,6 +1,7 @@
 """Raw rows of the broker's files as a DataFrame, and what can be said of one of them.
 
-A row of a session covers one interval. A row of a broker and an interval, with an empty client_id, has sums over them.
+A row of a session or of a group of a shared subscription covers one interval; a group has no client_id. A row of a
+broker and an interval, with neither client_id nor group, has sums over sessions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from spark_jobs.metrics import (
     NO_CLIENT,
     QOS,
     SCHEMA,
+    TEXTS_TYPE,
     drop_column,
 )
 
@@ -38,6 +40,7 @@ _SQL: Final = {
     "int64": "bigint",
     "bool": "boolean",
     HISTOGRAM_TYPE: "array<bigint>",
+    TEXTS_TYPE: "array<string>",
 }
 _NONE: Final[Mapping[str, str]] = {}
 COLUMNS: Final = (*SCHEMA.fields, *SCHEMA.interval_fields)
@@ -64,7 +67,17 @@ def of_sessions(rows: DataFrame) -> DataFrame:
 
 def of_intervals(rows: DataFrame) -> DataFrame:
     """The rows of a broker and an interval."""
-    return rows.where(F.col("client_id") == NO_CLIENT)
+    return rows.where((F.col("client_id") == NO_CLIENT) & ~in_groups())
+
+
+def of_groups(rows: DataFrame) -> DataFrame:
+    """The rows of groups of shared subscriptions."""
+    return rows.where((F.col("client_id") == NO_CLIENT) & in_groups())
+
+
+def in_groups() -> Column:
+    """Whether a row is of a group, or of a member of one."""
+    return F.size("share_groups") > 0
 
 
 def start_of(time_us: str, length_us: int) -> Column:
@@ -80,6 +93,11 @@ def added(*names: str) -> Column:
 def total(prefix: str) -> Column:
     """The sum over the three QoS."""
     return added(*(f"{prefix}_qos{qos}" for qos in QOS))
+
+
+def dropped(reason: str) -> Column:
+    """The drops for this reason, over the three QoS."""
+    return added(*(name for qos in QOS if (name := drop_column(reason, qos)) is not None))
 
 
 def duration() -> Column:

@@ -13,9 +13,8 @@ from typing import Final
 from spark_jobs.measures.histogram import PERCENTILES, bounded, merged
 from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.result import Row
-from spark_jobs.measures.sessions import CLOCKS
 from spark_jobs.measures.sums import ALL_QOS, HourSums
-from spark_jobs.metrics import QOS
+from spark_jobs.metrics import CLOCKS, QOS
 
 REPORTS: Final = ("stalled_window", "slow_consumer")
 

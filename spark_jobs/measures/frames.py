@@ -42,6 +42,7 @@ class StoreFrames:
 
     Attributes:
         sessions, timeline, starvation: rows of these datasets by `store.schema`, with times in microseconds.
+        groups: the same; None if there are none.
         slot_us: length of a slot of the timeline.
         files: the raw files of the rows, and skipped ones.
         findings: findings of the compaction: duplicate and overlapping rows, wrong clocks ...
@@ -65,3 +66,4 @@ class StoreFrames:
     broker: str | None = None
     there: str = ""
     hour_rows: Mapping[int, int] = field(default_factory=dict)
+    groups: "DataFrame | None" = None

@@ -10,14 +10,16 @@ from spark_jobs.measures.quality import NAME_CLIENTS
 from spark_jobs.measures.result import Result
 
 _DIGEST: Final = 8  # bytes
+_CLIENTS: Final = ("client_id", "slowest")
 
 
 def hashed(result: Result, key: str) -> Result:
     """The result with digests for client ids, and without client id prefixes, which are their beginnings."""
     tables = {}
     for name, table in result.tables.items():
-        if "client_id" in table.column_names:
-            table = _replaced(table, "client_id", [_digest(text, key) for text in table["client_id"].to_pylist()])
+        for column in _CLIENTS:
+            if column in table.column_names:
+                table = _replaced(table, column, [_digest(text, key) for text in table[column].to_pylist()])
         if "client_prefix" in table.column_names:
             table = _replaced(table, "client_prefix", [""] * table.num_rows)
         tables[name] = table

@@ -209,13 +209,24 @@ LAYOUTS: Final = {
         _columns(f"{_CLIENT} offered,missed,missed_dropped:int connected_share:float"),
     ),
     "queues": Layout(
-        "Mailboxes, queues and windows over all sessions",
+        "Mailboxes, queues and windows over all sessions, and groups of shared subscriptions",
         _columns(
             "mailbox_max,mqueue_max,mqueue_bytes_max,window_max,mailbox_samples,mailbox_busy_samples:int"
             " mailbox_busy_share,window_full_seconds,window_bytes_full_seconds,rate_limited_seconds,"
             "congested_seconds,paced_for_seconds,reading_paused_seconds,publish_throttled_seconds,"
-            "publish_paced_seconds,publish_parked_seconds:float"
+            "publish_paced_seconds,publish_parked_seconds:float groups,groups_lost:int"
         ),
+    ),
+    "groups": Layout(
+        "The groups of shared subscriptions that lost most, or have the slowest members",
+        _columns(
+            "broker,share_group:text members,offered,sent,dropped,lost,mqueue_max,paced_for_us:int"
+            " slowest:text slowest_share,usual_share:float why:text"
+        ),
+    ),
+    "group_members": Layout(
+        "The slowest members of these groups",
+        _columns("broker,share_group,client_id:text sent:int share_of_sent,blocked_share:float why:text"),
     ),
     "books": Layout(
         "Do the counters reconcile: waiting before + offered = sent + dropped + superseded + waiting after",

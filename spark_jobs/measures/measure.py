@@ -15,6 +15,7 @@ from spark_jobs.measures import (
     client,
     fairness,
     gate,
+    groups,
     hours,
     lorenz,
     percentiles,
@@ -71,7 +72,7 @@ def measure(
             raise ReportError(f"{label}: no rows in the requested range. {frames.there}".strip())
         whole = found.whole
         stage.note = f"{whole['rows']:,} rows, {whole.sessions:,} session hours, {len(found.hours):,} hours"
-    tables: dict[str, list[Row]] = {}
+    tables = _shared(frames)
     with progress.stage(f"{label}: adding up the timeline"):
         window_us = window_us or timeline.choose_window(whole["first_us"], whole["last_us"], frames.slot_us)
         by_window = timeline.by_window(frames.timeline, frames.slot_us, window_us, whole["first_us"])
@@ -79,7 +80,7 @@ def measure(
         tables["timeline"] = timeline.timeline(windows, window_us)
     with progress.stage(f"{label}: clients") as stage:
         of_clients, starved, counts, brokers = _of_clients(frames, found, starved_after)
-        tables |= of_clients
+        tables |= of_clients | {"queues": totals.queues(found.whole, *tables["queues"])}
         findings = (*frames.findings, *lost(frames, found, progress))
         tables["quality"] = quality.quality(counts, whole, frames.files, findings)
         tables["files"] = quality.files_table(frames.files)
@@ -107,12 +108,12 @@ def _of_clients(
     pieces = starvation.with_runs(frames.starvation).persist()
     try:
         [counts] = _collected(clients.agg(*[column.alias(name) for name, column in _counts().items()]))
-        groups = _groups(clients)
+        scopes = _scopes(clients)
         starved = starvation.starved_sessions(pieces, clients, starved_after).toArrow()
         reconnecting = reconnects.reconnecting(_collected(reconnects.by_client(frames.sessions)))
         tables = {
             **_of_sums(found, counts),
-            **_fairness(clients, found, counts, groups),
+            **_fairness(clients, found, counts, scopes),
             **_named(frames, clients, found, counts["lost"]),
             **_starvation(pieces, starved, starved_after, found.covered_us),
             "reconnecting_clients": reconnecting,
@@ -121,7 +122,23 @@ def _of_clients(
     finally:
         clients.unpersist()
         pieces.unpersist()
-    return tables, starved, counts, groups["broker"]
+    return tables, starved, counts, scopes["broker"]
+
+
+def _shared(frames: StoreFrames) -> dict[str, list[Row]]:
+    """The tables about groups of shared subscriptions; of `queues` their part."""
+    if frames.groups is None:
+        return {"groups": [], "group_members": [], "queues": [{"groups": 0, "groups_lost": 0}]}
+    members = groups.by_member(frames.groups).persist()
+    try:
+        of_groups = groups.by_group(members)
+        first = groups.first_groups(of_groups)
+        shown = _collected(first)
+        listed = groups.member_rows(_collected(groups.first_members(members, first)), shown)
+        whole = _collected(groups.totals(of_groups))
+    finally:
+        members.unpersist()
+    return {"groups": [groups.group_row(row) for row in shown], "group_members": listed, "queues": whole}
 
 
 def _as_arrow(tables: Mapping[str, list[Row]], starved: pa.Table, label: str) -> dict[str, pa.Table]:
@@ -180,7 +197,7 @@ def _counts() -> dict[str, Any]:
     return {**served, **counts, **quality.session_findings()}
 
 
-def _groups(clients: DataFrame) -> dict[str, list[str]]:
+def _scopes(clients: DataFrame) -> dict[str, list[str]]:
     """The names of brokers, listeners and client id prefixes, largest first."""
     found: dict[str, list[str]] = {scope: [] for scope in fairness.GROUPED_BY}
     for row in sorted(_collected(fairness.largest_groups(clients)), key=lambda row: row["place"]):
@@ -194,7 +211,6 @@ def _of_sums(found: Sums, counts: Mapping[str, int]) -> dict[str, list[Row]]:
     return {
         "totals": of_range,
         "books": totals.books(whole),
-        "queues": totals.queues(whole),
         "reasons": reasons.reasons(whole),
         "percentiles": percentiles.percentiles(whole),
         "histograms": percentiles.histograms(whole),
@@ -203,9 +219,9 @@ def _of_sums(found: Sums, counts: Mapping[str, int]) -> dict[str, list[Row]]:
 
 
 def _fairness(
-    clients: DataFrame, found: Sums, counts: Mapping[str, int], groups: Mapping[str, list[str]]
+    clients: DataFrame, found: Sums, counts: Mapping[str, int], scopes: Mapping[str, list[str]]
 ) -> dict[str, list[Row]]:
-    shown = {scope: names[: fairness.MOST_NAMES] for scope, names in groups.items()}
+    shown = {scope: names[: fairness.MOST_NAMES] for scope, names in scopes.items()}
     even = _collected(fairness.by_scope(clients, found.interval_us, shown))
     return {
         "fairness": fairness.fairness(even, shown),

@@ -12,8 +12,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.datasets.raw import added, gated, total
-from spark_jobs.metrics import DROP_REASONS, QOS, drop_column
+from spark_jobs.datasets.raw import added, dropped, gated, total
+from spark_jobs.metrics import DROP_REASONS, QOS
 
 CLIENT: Final = ("broker", "client_id")
 _OVERLAP_PER_CENT: Final = 5  # tolerance of the sum of an hour's intervals over the time that they span
@@ -48,16 +48,12 @@ _SUMS: Final = (
 )
 _MAXIMA: Final = ("mqueue_max", "mailbox_max", "window_limit", "max_inflight")
 _LATEST: Final = 1 << 60  # more than any time
-CLOCKS: Final = ("window_full", "window_bytes_full", "rate_limited", "congested")
 
 
 def totals_of() -> dict[str, Column]:
     """What is added up within a row of `store.schema.SESSION_COLUMNS`: by QoS, by reason, and all that was gated."""
-    dropped = {
-        f"dropped_{reason}": added(*(name for qos in QOS if (name := drop_column(reason, qos)) is not None))
-        for reason in DROP_REASONS
-    }
-    return {"gated": gated(), **dropped, **{name: total(name) for name in _BY_QOS}}
+    by_reason = {f"dropped_{reason}": dropped(reason) for reason in DROP_REASONS}
+    return {"gated": gated(), **by_reason, **{name: total(name) for name in _BY_QOS}}
 
 
 def due() -> dict[str, Column]:

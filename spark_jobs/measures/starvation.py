@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from spark_jobs.datasets.starvation import TOLERANCE_US
 from spark_jobs.measures.numbers import ratio, seconds
 from spark_jobs.measures.result import Row
-from spark_jobs.measures.sessions import CLIENT, CLOCKS
-from spark_jobs.metrics import DROP_REASONS
+from spark_jobs.measures.sessions import CLIENT
+from spark_jobs.metrics import CLOCKS, DROP_REASONS
 
 STARVED_AFTER: Final = 3
 MOST_WORST: Final = 50

@@ -101,8 +101,8 @@ def books(sums: HourSums) -> list[Row]:
     return rows
 
 
-def queues(sums: HourSums) -> list[Row]:
-    """The row of `queues`: maximum lengths, share of busy mailboxes, and session seconds by cause of blocking."""
+def queues(sums: HourSums, groups: Row) -> list[Row]:
+    """The row of `queues`: maximum lengths, busy mailboxes, session seconds by cause of blocking, and groups."""
     row: dict[str, object] = {name: sums[name] for name in _GAUGES}
     row |= {
         "mailbox_samples": sums["mailbox_samples"],
@@ -110,7 +110,7 @@ def queues(sums: HourSums) -> list[Row]:
         "mailbox_busy_share": ratio(sums["mailbox_busy_samples"], sums["mailbox_samples"]),
     }
     row |= {f"{name}_seconds": seconds(sums[f"{name}_us"]) for name in _CLOCKS}
-    return [row]
+    return [row | groups]
 
 
 def received(sums: HourSums) -> Mapping[str, int]:

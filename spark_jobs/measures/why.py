@@ -4,8 +4,7 @@ from typing import Any, Final
 
 from spark_jobs.measures.fairness import WELL_SERVED
 from spark_jobs.measures.numbers import ratio
-from spark_jobs.measures.sessions import CLOCKS
-from spark_jobs.metrics import AWAY_REASONS, DROP_REASONS
+from spark_jobs.metrics import AWAY_REASONS, CLOCKS, DROP_REASONS
 
 OFFLINE: Final = "offline"
 BACKLOG: Final = "backlog"

@@ -17,6 +17,7 @@ from spark_jobs.page.evenness import evenness_section
 from spark_jobs.page.finding import CLASSES, Finding, Grade
 from spark_jobs.page.findings import findings
 from spark_jobs.page.first import people, tiles
+from spark_jobs.page.groups import groups_section
 from spark_jobs.page.markup import Section
 from spark_jobs.page.quality import quality_section
 from spark_jobs.page.queues import distribution_section, gate_section, head_of_line_section
@@ -100,6 +101,7 @@ def _sections(results: Sequence[Result], found: Sequence[Finding]) -> list[Secti
         worst_section(results),
         starvation_section(results),
         publishers_section(results),
+        groups_section(results),
         deliveries_section(results),
         latency_section(results),
         evenness_section(results),

@@ -9,6 +9,7 @@ from spark_jobs import formats
 from spark_jobs.measures.fairness import WELL_SERVED
 from spark_jobs.measures.result import Result, Row
 from spark_jobs.metrics import AWAY_REASONS
+from spark_jobs.page import groups
 from spark_jobs.page.finding import Finding, Grade
 from spark_jobs.page.remedies import remedy
 from spark_jobs.page.trouble import Trouble, because, known_reasons, poorly_served, starvation, typical_reason
@@ -35,6 +36,7 @@ def findings(result: Result) -> list[Finding]:
         *_poorly_served(result),
         *inverted(result),
         *_drops(result),
+        *groups.findings(result),
         *_away(result),
         *_one_publisher(result),
         *_reconnects(result),
@@ -189,6 +191,8 @@ def _drops(result: Result) -> list[Finding]:
     away = totals["all"]["dropped"] - there["all"]
     more = f" {away:,} more were dropped for clients that were away." if away else ""
     if not there["all"]:
+        if groups.losing(result):
+            return []
         return [Finding(Grade.GOOD, "Dropped", f"Nothing was dropped for clients that were there.{more}")]
     reasons: Counter[str] = Counter()
     for row in result.rows_of("reasons"):

@@ -11,6 +11,7 @@ from spark_jobs.measures.result import Result, Row
 from spark_jobs.page.finding import Finding, Grade
 from spark_jobs.page.findings import LESS, few_have, is_few, loud, named, takes_over
 from spark_jobs.page.grids import Column, duration, grid, moment, name, words
+from spark_jobs.page.groups import losing, with_slow_member
 from spark_jobs.page.markup import Html, join, tag
 from spark_jobs.page.remedies import case_of, filled
 from spark_jobs.page.words import WORDS
@@ -45,11 +46,13 @@ def _tiles(result: Result) -> list[Tile]:
     starved = (result.maybe("starvation", length="all") or {}).get("clients", 0)
     poor = fair.get("poorly_served", 0)
     bad = not is_few(result)
+    of_groups = (result.maybe("queues") or {}).get("groups_lost", 0)
+    also = f" and {formats.short(of_groups)} of groups" if of_groups else ""
     return [
         Tile(formats.count(starved), f"of {result.facts.clients:,} clients starved", bad and starved > 0),
         Tile(formats.count(poor), f"sent less than {LESS} of what was due", bad and poor > 0),
         Tile(formats.percent(total["delivery_ratio"]), f"sent of {formats.short(total['due'])} due"),
-        Tile(formats.short(total["lost"]), "dropped for clients that were there"),
+        Tile(formats.short(total["lost"] + of_groups), f"dropped for clients that were there{also}", of_groups > 0),
         Tile(formats.index(fair.get("jain_delivery_ratio")), "Jain’s fairness index (1 = all equal)"),
     ]
 
@@ -112,7 +115,16 @@ def _key(row: Row) -> tuple[str, str]:
 
 def _chosen(result: Result) -> list[Treated]:
     """The first of each kind, then the second and so on, in the order of the kinds; nobody twice."""
-    kinds = (_starved(result), _less(result), _drops(result), _fights(result), _publisher(result), _away(result))
+    kinds = (
+        _starved(result),
+        _less(result),
+        _drops(result),
+        _groups(result),
+        _slow_members(result),
+        _fights(result),
+        _publisher(result),
+        _away(result),
+    )
     found: dict[tuple[str, str], Treated] = {}
     for each in chain.from_iterable(zip_longest(*kinds)):
         if each is not None and len(found) < MOST:
@@ -153,6 +165,26 @@ def _drops(result: Result) -> list[Treated]:
         Treated("Dropped", row, f"has {formats.percent(row['share_of_lost'])} of all drops")
         for row in rows[: few_have(result, rows)]
     ]
+
+
+def _groups(result: Result) -> list[Treated]:
+    """Groups, with their names in place of client ids."""
+    return [
+        Treated("Group", {**row, "client_id": row["share_group"]}, f"a group of {row['members']:,}",
+                "group_full" if row["why"] == "queue_full" else row["why"], lost=row["lost"])
+        for row in losing(result)
+    ]  # fmt: skip
+
+
+def _slow_members(result: Result) -> list[Treated]:
+    why = {(*_key(row), row["share_group"]): row["why"] for row in result.rows_of("group_members")}
+    found = []
+    for group in with_slow_member(result):
+        row = {"broker": group["broker"], "client_id": group["slowest"]}
+        state = f"blocked for {formats.percent(group['slowest_share'])} of its time, unlike others of its group"
+        cause = formats.reason(why[(*_key(row), group["share_group"])])
+        found.append(Treated("Slow member", row, state, "slow_member", cause))
+    return found
 
 
 def _fights(result: Result) -> list[Treated]:

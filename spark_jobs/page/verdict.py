@@ -12,7 +12,7 @@ from spark_jobs.page.differences import changes, what_changed
 from spark_jobs.page.findings import ALIKE, LESS, findings, is_few
 from spark_jobs.page.trouble import Trouble, because, poorly_served, starvation
 
-_DISTURBING: Final = ("Publisher", "Reconnects")
+_DISTURBING: Final = ("Publisher", "Reconnects", "Group")
 """Findings that are the headline if no client was served badly."""
 
 

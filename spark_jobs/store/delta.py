@@ -334,8 +334,6 @@ def _columns(schema: DeltaSchema) -> list[tuple[str, Any]]:
 
 
 def _commented(name: str) -> pa.Schema:
-    if name not in DATASETS:
-        return SCHEMAS[name]
     texts = comments(name)
     return pa.schema([field.with_metadata({"comment": texts[field.name]}) for field in SCHEMAS[name]])
 

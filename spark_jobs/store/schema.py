@@ -5,14 +5,15 @@ that results do not depend on the order of addition. Times are timestamps in the
 microseconds since 1970, UTC, under the names of this module (`TIMES` has both names).
 
 **sessions** has one row per session and hour (of interval_end), **timeline** one per broker and slot, **starvation**
-one per run of starved intervals, **intervals** one per broker and compacted interval_end.
+one per run of starved intervals, **intervals** one per broker and compacted interval_end, **groups** one per group of a
+shared subscription and hour, and one for each of its members.
 """
 
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.metrics import COUNTERS, DROP_REASONS, GATE_REASONS, HISTOGRAMS, QOS, SCHEMA, drop_column
+from spark_jobs.metrics import CLOCKS, COUNTERS, DROP_REASONS, GATE_REASONS, HISTOGRAMS, QOS, SCHEMA, drop_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,7 @@ SESSIONS: Final = "sessions"
 TIMELINE: Final = "timeline"
 STARVATION: Final = "starvation"
 INTERVALS: Final = "intervals"
+GROUPS: Final = "groups"
 
 
 class How(Enum):
@@ -127,11 +129,20 @@ INTERVAL_COLUMNS: Final = (
     *_maxima("files"),
 )
 
+GROUP_COLUMNS: Final = (
+    *_keys(broker="string", share_group="string", client_id="string", hour_us="bigint"),
+    *_sums("rows", "duration_us", "connected_us", "offered", "sent", "dropped"),
+    *_sums(*(f"dropped_{reason}" for reason in DROP_REASONS), *(f"{clock}_us" for clock in CLOCKS), "paced_for_us"),
+    *_maxima("mqueue_max", "last_us"),
+    Column("first_us", "bigint", How.MIN),
+)
+
 DATASETS: Final = {
     SESSIONS: SESSION_COLUMNS,
     TIMELINE: TIMELINE_COLUMNS,
     STARVATION: STARVATION_COLUMNS,
     INTERVALS: INTERVAL_COLUMNS,
+    GROUPS: GROUP_COLUMNS,
 }
 
 
@@ -147,7 +158,13 @@ TIMES: Final = {
 }
 """Columns of times: the name here, in microseconds -> the name in the store, a timestamp."""
 
-HOUR_OF: Final = {SESSIONS: "hour_us", TIMELINE: "slot", STARVATION: "hour_us", INTERVALS: "interval_end_us"}
+HOUR_OF: Final = {
+    SESSIONS: "hour_us",
+    TIMELINE: "slot",
+    STARVATION: "hour_us",
+    INTERVALS: "interval_end_us",
+    GROUPS: "hour_us",
+}
 """By dataset the time that says which hour a row belongs to."""
 
 PARTITIONS: Final = ("date", "hour")

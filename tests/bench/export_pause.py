@@ -84,7 +84,7 @@ async def measure(sessions: int, exports: int, directory: Path) -> tuple[Ticker,
     broker = Broker(config, monotonic_us())
     for number in range(sessions):
         broker.sessions.new(f"client-{number:06}", monotonic_us())
-    exporter = Exporter(broker.sessions, config)
+    exporter = Exporter(broker.sessions, broker.router.shared, config)
     busy, idle = Ticker(), Ticker()
     gc.freeze()  # as the server does
     sys.setswitchinterval(SWITCH_INTERVAL)  # as `Exporter.start` does

@@ -22,7 +22,7 @@ from spark_jobs.sources import frames_of
 from spark_jobs.store.store import Selection, open_store
 from spark_jobs.thresholds import check
 from tests.support.spark.compacting import Run
-from tests.support.spark.metrics_files import Row, at, histogram, row, write_metrics
+from tests.support.spark.metrics_files import Row, at, group_row, histogram, row, write_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +120,17 @@ def causes() -> Iterable[Row]:
             yield row("shared", 60 * minute, 60 - n, session_started=began, connected_us=990_000, **LEFT)
 
 
+def group() -> Iterable[Row]:
+    """Of four members of a group one is slow, so a queue of the group overflows; nobody else misses anything."""
+    name = "$share/workers/jobs"
+    for minute in MINUTES:
+        yield from (served(f"worker-{n}", minute, share_groups=[name], window_full_us=3_000_000) for n in range(3))
+        blocked = {"offered_qos1": 20, "sent_qos1": 20, "window_full_us": 57_000_000}
+        yield row("sleepy", 60 * minute, 60, share_groups=[name], **blocked)
+        lost = {"dropped_qos1": 80, "dropped_queue_full_qos1": 80}
+        yield group_row(name, 60 * minute, 60, offered_qos1=400, sent_qos1=320, **lost)
+
+
 LEFT: dict[str, Any] = {"connected": False, "ended": True}
 STORIES: dict[str, Callable[[], Iterable[Row]]] = {
     "away": away,
@@ -129,6 +140,7 @@ STORIES: dict[str, Callable[[], Iterable[Row]]] = {
     "short": short,
     "episodes": episodes,
     "causes": causes,
+    "group": group,
     "own": full_window(window_limit=2),
     "slow": full_window(ack_qos1_buckets=histogram([1_000] * 2 + [19_000] * 48)),
     "late": full_window(ack_qos1_buckets=histogram([90_000] * 50)),
@@ -290,9 +302,37 @@ def test_causes_are_findings(report: Callable[[str], Report]) -> None:
     assert drops.findings["Dropped"].client == "lossy"
 
 
+def test_a_group_has_a_row_and_so_have_its_members(report: Callable[[str], Report]) -> None:
+    """What a group lost is the headline where all is well otherwise; its slow member is named."""
+    told = report("group")
+    assert told.text("Group") == (
+        "Groups lost 400 deliveries. Most: “$share/workers/jobs” on “group” with 400; the most frequent reason: mqueue "
+        "full."
+    )
+    assert told.headline == told.text("Group")
+    assert told.text("Slow member") == (
+        "“sleepy” was blocked for 95.0 % of its time, most of the 4 members of “$share/workers/jobs” on “group” for at "
+        "most 5.00 %."
+    )
+    assert (told.findings["Slow member"].client, told.findings["Slow member"].broker) == ("sleepy", "group")
+    assert "Dropped" not in told.findings
+    [whole] = told.result.rows_of("groups")
+    assert {name: whole[name] for name in ("members", "offered", "sent", "lost", "slowest", "why")} == {
+        "members": 4, "offered": 2000, "sent": 1600, "lost": 400, "slowest": "sleepy", "why": "queue_full"
+    }  # fmt: skip
+    members = told.result.rows_of("group_members")
+    assert [(row["client_id"], row["sent"], row["share_of_sent"], row["why"]) for row in members] == [
+        ("sleepy", 100, 0.0625, "window_full"), *((f"worker-{n}", 500, 0.3125, "window_full") for n in range(3))
+    ]  # fmt: skip
+    assert told.result.one("totals", qos="all")["offered"] == 1600
+    assert [each.measure for each in check(told.result, {"groups_lost": 399}) if each.exceeded] == ["groups_lost"]
+    nothing = report("lossy").result
+    assert (nothing.rows_of("groups"), nothing.one("queues")["groups"]) == ([], 0)
+
+
 HEAD = "| client | broker | state | lost | since | cause | what to do |"
 ANSWERS = MEASURES.read_text().partition(HEAD)[2].partition("\n\n")[0].splitlines()[2:]
-assert len(ANSWERS) == 5
+assert len(ANSWERS) == 7
 
 
 @pytest.mark.parametrize("answer", ANSWERS)

@@ -42,13 +42,13 @@ on their order, and counts Lorenz curves in narrow buckets: hence the tolerances
 
 
 def stored_rows(store: Path, dataset: str) -> str:
-    """The rows of one dataset in Spark's store, as a query, with times in microseconds."""
+    """The rows of one dataset in Spark's store, as a query, with times in microseconds; none without files."""
     files = DeltaTable(str(store / dataset)).file_uris()
     named = ", ".join(
         f"epoch_us({TIMES[column.name]}) AS {column.name}" if column.name in TIMES else column.name
         for column in DATASETS[dataset]
     )
-    return f"SELECT {named} FROM read_parquet({files}, hive_partitioning = false)"
+    return f"SELECT {named} FROM read_parquet({files}, hive_partitioning = false)" if files else ""
 
 
 def compacted(spark: Path, duck: Path) -> list[str]:
@@ -57,8 +57,8 @@ def compacted(spark: Path, duck: Path) -> list[str]:
     connection = duckdb.connect()
     for dataset, columns in DATASETS.items():
         names = ", ".join(column.name for column in columns)
-        ours = stored_rows(spark, dataset)
         theirs = f"SELECT {names} FROM '{duck / dataset}.parquet'"
+        ours = stored_rows(spark, dataset) or f"{theirs} WHERE false"
         missing, additional = (
             connection.sql(f"SELECT count(*) FROM ({one} EXCEPT ALL {other})").fetchall()[0][0]
             for one, other in ((theirs, ours), (ours, theirs))

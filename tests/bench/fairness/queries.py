@@ -11,6 +11,7 @@ from spark_jobs.metrics import DROP_REASONS, GATE_REASONS, drop_column
 from spark_jobs.store.schema import (
     DATASETS,
     FAIR_ONE,
+    GROUPS,
     HOUR_US,
     INTERVALS,
     SESSIONS,
@@ -271,12 +272,35 @@ def intervals() -> str:
 
 
 def files(root: str) -> str:
-    """A view of the raw files with their names."""
+    """Views of the raw files with their names, and of rows by group."""
     return f"""
         CREATE OR REPLACE VIEW files AS
         SELECT * FROM read_parquet('{root}/date=*/hour=*/*.parquet', hive_partitioning = false, filename = true)
-        WHERE client_id <> ''
+        WHERE client_id <> '';
+        CREATE OR REPLACE VIEW grouped AS
+        SELECT *, unnest(share_groups) AS share_group, epoch_us(interval_start) AS start_us,
+            epoch_us(interval_end) AS end_us, {LIVED} AS lived_us
+        FROM read_parquet('{root}/date=*/hour=*/*.parquet', hive_partitioning = false)
     """
+
+
+def groups() -> str:
+    """One row per group and hour, and one per member of it."""
+    own = {
+        "broker": "broker",
+        "share_group": "share_group",
+        "client_id": "client_id",
+        "hour_us": _HOUR,
+        "rows": "count(*)",
+        "duration_us": "sum(lived_us)::BIGINT",
+        "first_us": "min(start_us)",
+        "last_us": "max(end_us)",
+        **{what: f"sum({_total(what)})::BIGINT" for what in ("offered", "sent", "dropped")},
+    }
+    for reason in DROP_REASONS:
+        named = " + ".join(name for qos in QOS if (name := drop_column(reason, qos)) is not None)
+        own[f"dropped_{reason}"] = f"sum({named})::BIGINT"
+    return f"SELECT {_columns(GROUPS, own)} FROM grouped GROUP BY broker, share_group, client_id, {_HOUR} ORDER BY ALL"
 
 
 def datasets(slot_us: int) -> dict[str, str]:
@@ -286,4 +310,5 @@ def datasets(slot_us: int) -> dict[str, str]:
         TIMELINE: timeline(slot_us),
         STARVATION: starvation(),
         INTERVALS: intervals(),
+        GROUPS: groups(),
     }

@@ -31,6 +31,7 @@ TYPES: Final = {
     "int64": pa.int64(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "histogram": pa.list_(pa.int64()),
+    "strings": pa.list_(pa.string()),
 }
 """What the schema's document calls the types of Parquet's columns."""
 
@@ -166,7 +167,7 @@ for number in range(30_000):
 for number, client in enumerate(broker.clients.known()):
     client.session.outbound.mailbox.sample(client.session.counters)
 async def export():
-    exporter = Exporter(broker.sessions, config)
+    exporter = Exporter(broker.sessions, broker.router.shared, config)
     await exporter.export(everything=True)
     await exporter.writer.finish()
     return exporter.writer.written

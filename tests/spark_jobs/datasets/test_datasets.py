@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.datasets import raw
+from spark_jobs.datasets.groups import groups
 from spark_jobs.datasets.sessions import sessions
 from spark_jobs.datasets.starvation import starvation
 from spark_jobs.datasets.timeline import timeline
-from spark_jobs.metrics import COUNTERS, HISTOGRAMS, QOS
+from spark_jobs.metrics import CLOCKS, COUNTERS, DROP_REASONS, HISTOGRAMS, QOS, drop_column
 from spark_jobs.store.schema import (
     DATASETS,
     FAIR_ONE,
     FAIR_SCOPES,
     GAUGES,
+    GROUPS,
     HOUR_US,
     SESSIONS,
     STARVATION,
@@ -28,7 +30,7 @@ from spark_jobs.store.schema import (
     TIMELINE_HISTOGRAMS,
     keys,
 )
-from tests.support.spark.metrics_files import NOON, Row, at, histogram, row, write_file
+from tests.support.spark.metrics_files import NOON, Row, at, group_row, histogram, row, write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +57,7 @@ def compacted(spark: "SparkSession", tmp_path: Path) -> Compact:
                 SESSIONS: sessions(own, LISTENERS, made.get(SESSIONS)),
                 TIMELINE: timeline(raw.of_intervals(rows), SLOT_US, made.get(TIMELINE)),
                 STARVATION: starvation(own, made.get(STARVATION)),
+                GROUPS: groups(own.unionByName(raw.of_groups(rows)), made.get(GROUPS)),
             }
         return {name: frame.orderBy(*keys(name)).toArrow().to_pylist() for name, frame in made.items()}
 
@@ -240,3 +243,34 @@ def test_compacted_rows_of_one_hour_put_together_are_those_of_all_raw_rows(compa
         names = {column.name for column in DATASETS[dataset]}
         assert [set(row) for row in merged[dataset]] == [names] * len(whole[dataset])
         assert merged[dataset] == whole[dataset]
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_groups_are_the_sums_of_their_rows(compacted: Compact, parts: int) -> None:
+    """Groups and their members equal those of plain Python, in one part or two; who is in no group is left out."""
+    random, names = Random(7), ("$share/g/a", "$share/g/b", "$share/h/#")
+    rows = []
+    for made in some_rows(60):
+        mine = [] if made["client_id"] == "solo" else sorted(random.sample(names, random.randrange(3)))
+        rows.append(made | {"share_groups": mine})
+    for number in range(30):
+        values = {name: random.choice((0, 3)) for name in COUNTERS if name.startswith(("offered", "sent", "dropped"))}
+        rows.append(group_row(names[number % 3], 120 * (number + 1), 120, **values, mqueue_max=number))
+    half = len(rows) // parts
+    got = compacted([rows[:half], rows[half:]][:parts])[GROUPS]
+    asked = {(name, r["client_id"], end_us(r) // HOUR_US * HOUR_US) for r in rows for name in r["share_groups"]}
+    assert {(made["share_group"], made["client_id"], made["hour_us"]) for made in got} == asked
+    assert len(got) == len(asked)
+    for made in got:
+        own = [r for r in rows if made["share_group"] in r["share_groups"] and r["client_id"] == made["client_id"]]
+        own = [r for r in own if end_us(r) // HOUR_US * HOUR_US == made["hour_us"]]
+        assert made["rows"] == len(own)
+        for name in ("offered", "sent", "dropped"):
+            assert made[name] == sum(total(r, name) for r in own), name
+        for reason in DROP_REASONS:
+            columns = [drop_column(reason, qos) for qos in QOS]
+            assert made[f"dropped_{reason}"] == sum(r[name] for r in own for name in columns if name), reason
+        for name in ("connected_us", "paced_for_us", *(f"{clock}_us" for clock in CLOCKS)):
+            assert made[name] == sum(r[name] for r in own), name
+        assert made["mqueue_max"] == max(r["mqueue_max"] for r in own)
+        assert made["last_us"] == max(map(end_us, own))

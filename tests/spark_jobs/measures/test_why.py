@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.measures.sessions import CLOCKS
 from spark_jobs.measures.why import why, why_starved
-from spark_jobs.metrics import DROP_REASONS
+from spark_jobs.metrics import CLOCKS, DROP_REASONS
 
 pytestmark = pytest.mark.once
 

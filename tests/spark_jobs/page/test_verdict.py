@@ -11,7 +11,7 @@ import yaml
 from spark_jobs.comparison.compare import AMBIGUOUS, SIGNIFICANT, TOO_LITTLE
 from spark_jobs.measures.hashing import hashed
 from spark_jobs.measures.result import Result
-from spark_jobs.measures.sessions import CLOCKS
+from spark_jobs.metrics import CLOCKS
 from spark_jobs.page.differences import changes
 from spark_jobs.page.finding import Finding, Grade
 from spark_jobs.page.findings import findings

@@ -28,7 +28,7 @@ class Bench:
         """A new exporter, as after a restart."""
         metrics = {"directory": self.directory, "heartbeat": float("inf")}
         config = Config.model_validate({"node_name": "test", "metrics": metrics})
-        return self.local.run(lambda: Exporter(self.local.broker.sessions, config))
+        return self.local.run(lambda: Exporter(self.local.broker.sessions, self.local.broker.router.shared, config))
 
     def client(self, client_id: str, properties: Properties | None = None) -> LocalClient:
         """A client that is connected and subscribed to the topic of its name."""

@@ -22,7 +22,18 @@ def metrics_files(directory: Path) -> list[Path]:
 
 
 def read_rows(directory: Path) -> list[Row]:
-    """All rows, each session's in order; also those that are not in a metrics file yet."""
+    """The rows of all sessions, each one's in order; also those that are not in a metrics file yet."""
+    names = ("client_id", "session_started", "interval_end", "ended")
+    return sorted(sessions_of(_all_rows(directory)), key=lambda row: [row[name] for name in names])
+
+
+def group_rows(directory: Path, name: str) -> list[Row]:
+    """The rows of one group, `$share/group/filter`, in order."""
+    rows = [row for row in _all_rows(directory) if not row["client_id"] and row["share_groups"] == [name]]
+    return sorted(rows, key=lambda row: row["interval_end"])
+
+
+def _all_rows(directory: Path) -> list[Row]:
     rows: list[Row] = []
     files = metrics_files(directory)
     for path in files:
@@ -32,12 +43,11 @@ def read_rows(directory: Path) -> list[Row]:
         if path.parent.with_suffix(".parquet").name not in made:
             with contextlib.suppress(FileNotFoundError):  # it is in a file now
                 rows += pa.ipc.open_file(path.read_bytes()).read_all().to_pylist()
-    names = ("client_id", "session_started", "interval_end", "ended")
-    return sorted(sessions_of(rows), key=lambda row: [row[name] for name in names])
+    return rows
 
 
 def sessions_of(rows: list[Row]) -> list[Row]:
-    """Without the rows of broker and interval."""
+    """Without the rows of groups, and of broker and interval."""
     return [row for row in rows if row["client_id"]]
 
 
@@ -91,6 +101,8 @@ def _check_row(row: Row, qos: int) -> None:
     if qos == 0:
         dropped += row["dropped_offline_qos0_qos0"]
     assert dropped == row[f"dropped_qos{qos}"], (qos, row)
+    if not row["client_id"]:
+        return  # a group takes no times
     assert _values(row[f"wait_qos{qos}_buckets"]) == row[f"sent_qos{qos}"], (qos, row)
     if qos:
         assert _values(row[f"ack_qos{qos}_buckets"]) == row[f"acknowledged_qos{qos}"], (qos, row)

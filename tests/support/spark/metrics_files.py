@@ -20,7 +20,7 @@ SCHEMA: dict[str, Any] = json.loads(files("spark_jobs").joinpath("metrics_schema
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 BUCKETS: int = SCHEMA["histogram_buckets"]
 
-_DEFAULTS: dict[str, Any] = {"int32": 0, "int64": 0, "bool": False, "histogram": None}
+_DEFAULTS: dict[str, Any] = {"int32": 0, "int64": 0, "bool": False, "histogram": None, "strings": ()}
 
 Row = dict[str, Any]
 
@@ -61,6 +61,12 @@ def row(client_id: str = "a", end: float = 10, length: float = 10, **values: Any
             gone = sum(made[f"{name}_qos{qos}"] for name in ("sent", "dropped", "superseded"))
             made[f"waiting_qos{qos}"] = came - gone
     return made
+
+
+def group_row(name: str, end: float = 10, length: float = 10, **values: Any) -> Row:
+    """One row of a group of a shared subscription, as `row` makes those of sessions."""
+    nobody = {"listener": "", "protocol_version": 0, "connected": False, "session_started": at(end - length)}
+    return row("", end, length, share_groups=[name], **nobody, **values)
 
 
 def histogram(values: Iterable[int]) -> list[int]:

@@ -59,7 +59,7 @@ def populate(model: Model, broker: int, rng: np.random.Generator, to_monotonic: 
         session.listener = LISTENERS[number % len(LISTENERS)]
         session.version = 5 if number % 4 else 4
         session.created_at = created_us + to_monotonic
-        who.append(Ended(session, Counters(0)))
+        who.append(Ended(session, Counters(0), []))
     sizes = [GROUPS[group][2] for group in groups]
     return Population(who, offered[:, None] * mixes, sizes, born, dies)
 
