@@ -39,7 +39,7 @@ class Exporter:
     def __init__(self, sessions: "Sessions", shared: "SharedQueues", config: Config) -> None:
         directory = config.metrics.directory
         assert directory is not None  # otherwise the server creates no exporter
-        self.writer = Writer(directory, config.node_name)
+        self.writer = Writer(directory, config.node_name, config.metrics.interval)
         self._retention = Retention(self.writer, directory, config.node_name, config.metrics.keep)
         self._sessions = sessions
         self._shared = shared

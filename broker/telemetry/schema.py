@@ -4,8 +4,12 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Final
 
 import pyarrow as pa
+
+INTERVAL_US: Final = "sluice.interval_us"
+"""The key of the footer for the usual length of an interval."""
 
 _TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -32,6 +36,10 @@ class MetricsSchema:
     histograms: tuple[str, ...]
     gauges: tuple[str, ...]
     """Those of `counters` that do not add up."""
+
+    def of_file(self, interval: float) -> pa.Schema:
+        """The schema of a file of exports that are so many seconds apart, which its footer says."""
+        return self.arrow.with_metadata({**self.arrow.metadata, INTERVAL_US: str(round(interval * 1_000_000))})
 
 
 @cache

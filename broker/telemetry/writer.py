@@ -45,7 +45,8 @@ class _Troubles:
 class Writer:
     """Writes one export at a time. Of several failures in a row the first is logged; each is counted."""
 
-    def __init__(self, directory: Path, node: str) -> None:
+    def __init__(self, directory: Path, node: str, interval: float) -> None:
+        """`interval`: seconds between two exports, as configured."""
         self.written = 0
         """Exports that are on the disk."""
         self.failed = 0
@@ -55,6 +56,7 @@ class Writer:
         self._quarter: int | None = None
         """Of the last export: files are made when it ends, and of what an earlier life has left."""
         self._directory = directory
+        self._interval = interval
         self._pending = Pending(directory, node)
         self._failing = False
         self._left_out = ""
@@ -131,7 +133,7 @@ class Writer:
                 wall_end = int(folder.stem.rsplit("-", 2)[1])
                 partition = self._directory / partition_of(wall_end)
                 make_folder(partition, self._directory)
-                write_quarter(exports, partition / folder.name, schema.arrow)
+                write_quarter(exports, partition / folder.name, schema.of_file(self._interval))
         except (OSError, MemoryError) as error:
             raise OSError(text_of(error)) from error
         except Exception as error:  # whatever it is, this folder would never be filed, and none would be after it

@@ -8,14 +8,16 @@ commit starts again from what the first has committed.
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from statistics import median_low
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs.compaction import plan
 from spark_jobs.compaction.attempts import until_committed
 from spark_jobs.compaction.clocks import off_clocks
 from spark_jobs.compaction.damage import damaged_among
-from spark_jobs.compaction.engine import Engine, usual_interval
+from spark_jobs.compaction.engine import Engine
 from spark_jobs.compaction.erasure import Removed, keep
+from spark_jobs.compaction.footers import usual_interval
 from spark_jobs.compaction.hour_builder import HourBuilder
 from spark_jobs.compaction.known import Known
 from spark_jobs.compaction.missing import require_all_files
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from spark_jobs.spark import SparkOf
 
 FULL: Final = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
-_MOST_MEASURED: Final = 20  # files whose rows say what the usual interval is
+_MOST_ASKED: Final = 20  # files whose footers say what the usual interval is
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,7 @@ class _Compaction:
             require_all_files(hours, self.ledgers)
         engine = Engine(self.spark_of(found.rows), self.metrics, self.erased)
         if self.snapshot is None:
-            slot_us = options.slot_us or self._usual_slot(found, hours)
+            slot_us = options.slot_us or self._usual_slot(hours)
             self.snapshot = create(self.store, slot_us)
             _same_slot(options, self.snapshot)
         watermarks = watermarks_of(self.snapshot.arrow(BROKERS))
@@ -262,13 +264,10 @@ class _Compaction:
             self.erased = self.erased.without_hours(hour_us, hour_us + HOUR_US)
         return {ERASED: replaced(self.snapshot, ERASED, self.erased.table())}
 
-    def _usual_slot(self, found: Survey, hours: Iterable[Hour]) -> int:
+    def _usual_slot(self, hours: Iterable[Hour]) -> int:
         names = sorted({file.name for hour in hours for file in hour.files})
-        with self.progress.stage("measuring the usual interval") as stage:
-            some = names[:: -(-len(names) // _MOST_MEASURED)]
-            slot_us = choose_slot(usual_interval(self.spark_of(found.rows), self.metrics, some))
-            stage.note = f"slots of {format_slot(slot_us)}"
-        return slot_us
+        some = names[:: -(-len(names) // _MOST_ASKED)]
+        return choose_slot(median_low(usual_interval(self.metrics, name) for name in some))
 
     def _note_skipped(self, found: Survey) -> None:
         """Keep the list of skipped files, also of those that are missing now, and name wrong clocks."""

@@ -140,14 +140,6 @@ class Engine:
             return dict(zip(frames, pool.map(write, frames), strict=True))
 
 
-def usual_interval(spark: "SparkSession", metrics: Storage, names: Sequence[str]) -> int:
-    """The median length of an interval in microseconds, of active sessions if there are any."""
-    rows = raw.of_sessions(raw.read(spark, [metrics.spark_path(name) for name in names]))
-    active = F.when((raw.total("offered") > 0) | (raw.total("sent") > 0), raw.duration())
-    found = rows.agg(F.percentile_approx(active, 0.5, 200), F.percentile_approx(raw.duration(), 0.5, 200)).first()
-    return int((found and (found[0] or found[1])) or 0)
-
-
 def name_of(uri: str) -> str:
     """A raw file's name in the metrics folder, by its URI in Spark."""
     return "/".join(unquote(uri, errors="surrogateescape").rsplit("/", 3)[1:])

@@ -36,6 +36,8 @@ Later rows would be in the range of each report without `--to`, until their time
 fast is a finding.
 """
 _END: Final = "interval_end"
+_INTERVAL_US: Final = 10_000_000  # of a file that does not say it: the default of metrics.interval
+_MOST_DIGITS: Final = 15
 _LONGEST_ERROR: Final = 300  # letters
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -83,6 +85,14 @@ def inspect(storage: Storage, entry: Entry) -> FileRecord:
     if first is not None and last is not None and (wrong := _impossible(first, last, entry.modified_us)):
         return replace(judged(IMPOSSIBLE, wrong), rows=metadata.num_rows)
     return replace(judged(status, why), rows=metadata.num_rows, first_us=first, last_us=last)
+
+
+def usual_interval(storage: Storage, name: str) -> int:
+    """The usual length of an interval in microseconds, by the footer of a good file."""
+    with storage.open(name) as source:
+        metadata = pq.read_metadata(source).metadata or {}
+    text = metadata.get(b"sluice.interval_us", b"")
+    return int(text) if text.isdigit() and len(text) < _MOST_DIGITS else _INTERVAL_US
 
 
 def _reason(error: Exception) -> str:

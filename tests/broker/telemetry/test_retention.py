@@ -49,7 +49,7 @@ def make_days(directory: Path, days: int, newest: datetime = NOW) -> list[Path]:
 async def look(directory: Path, *, now: datetime = NOW, keep: float = KEEP * DAY, node: str = "test") -> Logs:
     """Let a broker of this name delete what it would; returns what it logs."""
     with capture_logs() as logs:
-        await Retention(Writer(directory, node), directory, node, keep).look(us(now))
+        await Retention(Writer(directory, node, 10), directory, node, keep).look(us(now))
     return logs
 
 
@@ -183,7 +183,7 @@ async def test_a_look_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A look ends when its time is over, the next one is an hour later and goes on."""
     monkeypatch.setattr(retention, "LONGEST", 0.0)
     days = make_days(tmp_path, KEEP + 4, NOW - timedelta(hours=2))
-    broker = Retention(Writer(tmp_path, "test"), tmp_path, "test", KEEP * DAY)
+    broker = Retention(Writer(tmp_path, "test", 10), tmp_path, "test", KEEP * DAY)
     left = []
     for hours in (0, 0, 1, 2, 2):
         await broker.look(us(NOW + timedelta(hours=hours)))

@@ -50,6 +50,7 @@ def test_schema(bench: Bench) -> None:
     ]
     assert schema.metadata[b"sluice.schema"].decode() == written["name"]
     assert schema.metadata[b"sluice.schema_version"].decode() == str(written["version"])
+    assert schema.metadata[b"sluice.interval_us"] == b"10000000"  # metrics.interval
     for field in written["fields"]:
         metadata = schema.field(field["name"]).metadata
         assert (metadata[b"unit"].decode(), metadata[b"doc"].decode()) == (field["unit"], field["doc"])

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
@@ -83,10 +84,17 @@ def counts_of(values: Iterable[int]) -> list[int]:
     return counts
 
 
-def arrow_schema(name: str | None = None, version: str | None = None) -> pa.Schema:
-    """The file schema, with name and version in its metadata; other ones to order."""
-    names = {"sluice.schema": name or SCHEMA["name"], "sluice.schema_version": version or str(SCHEMA["version"])}
-    return metrics_schema().arrow.with_metadata(names)
+def arrow_schema(name: str | None = None, version: str | None = None, interval: float = 10) -> pa.Schema:
+    """The file schema, with name, version and interval in its metadata; other ones to order."""
+    names = {b"sluice.schema": name or SCHEMA["name"], b"sluice.schema_version": version or str(SCHEMA["version"])}
+    schema = metrics_schema().of_file(interval)
+    return schema.with_metadata({**schema.metadata, **names})
+
+
+def usual_interval(rows: Iterable[Row]) -> float:
+    """The usual length of the rows' intervals, in seconds."""
+    lengths = [made["interval_end"] - made["interval_start"] for made in rows]
+    return median(lengths).total_seconds() if lengths else 10
 
 
 def of_intervals(rows: Iterable[Row]) -> list[Row]:
@@ -103,7 +111,8 @@ def write_file(
 ) -> Path:
     """Write rows of sessions, and those of broker and interval, as one file; the schema may be another one."""
     rows = list(rows)
-    table = pa.Table.from_pylist([*of_intervals(rows), *rows], schema or arrow_schema())
+    schema = schema or arrow_schema(interval=usual_interval(rows))
+    table = pa.Table.from_pylist([*of_intervals(rows), *rows], schema)
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path, compression=compression, write_page_checksum=True)
     return path

@@ -153,7 +153,9 @@ class Broker:
     def _write(self, tables: list[pa.Table], wall_end: int, number: int) -> None:
         if not tables:
             return
-        table = in_order(pa.concat_tables(tables, promote_options="default")).cast(metrics_schema().arrow)
+        table = in_order(pa.concat_tables(tables, promote_options="default")).cast(
+            metrics_schema().of_file(self._model.interval_us / 1e6)
+        )
         path = self._root / partition_of(wall_end) / f"{self.name}-{wall_end}-{number}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file([table], path, table.schema)
