@@ -11,7 +11,7 @@ from spark_jobs.measures.result import Result, Row
 from spark_jobs.page.finding import Finding, Grade
 from spark_jobs.page.findings import LESS, few_have, is_few, loud, named, takes_over
 from spark_jobs.page.grids import Column, duration, grid, moment, name, words
-from spark_jobs.page.groups import losing, with_slow_member
+from spark_jobs.page.groups import groups_lost, losing, with_slow_member
 from spark_jobs.page.markup import Html, join, tag
 from spark_jobs.page.remedies import case_of, filled
 from spark_jobs.page.words import WORDS
@@ -46,7 +46,7 @@ def _tiles(result: Result) -> list[Tile]:
     starved = (result.maybe("starvation", length="all") or {}).get("clients", 0)
     poor = fair.get("poorly_served", 0)
     bad = not is_few(result)
-    of_groups = (result.maybe("queues") or {}).get("groups_lost", 0)
+    of_groups = groups_lost(result)
     also = f" and {formats.short(of_groups)} of groups" if of_groups else ""
     return [
         Tile(formats.count(starved), f"of {result.facts.clients:,} clients starved", bad and starved > 0),

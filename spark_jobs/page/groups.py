@@ -36,6 +36,11 @@ def named(row: Row) -> str:
     return f"“{formats.name(row['share_group'], _LONGEST)}” on “{formats.name(row['broker'], _LONGEST)}”"
 
 
+def groups_lost(result: Result) -> int:
+    """How many deliveries all groups lost."""
+    return (result.maybe("queues") or {}).get("groups_lost") or 0
+
+
 def losing(result: Result) -> list[Row]:
     """The groups that lost deliveries, most first."""
     return [row for row in result.rows_of("groups") if row["lost"]]
@@ -46,7 +51,7 @@ def with_slow_member(result: Result) -> list[Row]:
     return [
         row
         for row in result.rows_of("groups")
-        if row["members"] > 1 and row["slowest_share"] >= SLOW and row["usual_share"] <= _QUICK
+        if (row["slowest_share"] or 0) >= SLOW and (row["usual_share"] or 0) <= _QUICK and row["members"] > 1
     ]
 
 
@@ -54,7 +59,7 @@ def findings(result: Result) -> list[Finding]:
     """What groups lost, and their slow members."""
     found = []
     if rows := losing(result):
-        lost, worst = result.one("queues")["groups_lost"], rows[0]
+        lost, worst = groups_lost(result), rows[0]
         text = (
             f"Groups lost {formats.counted(lost, 'delivery')}. Most: {named(worst)} with {worst['lost']:,}; the most "
             f"frequent reason: {formats.reason(worst['why'])}."
@@ -84,8 +89,8 @@ def groups_section(results: Sequence[Result]) -> Section:
 
 
 def _sentence(result: Result) -> str:
-    row = result.one("queues")
-    if not row["groups"]:
+    row = result.maybe("queues")
+    if row is None or not row["groups"]:
         return "No client shared a subscription."
     lost = f"lost {formats.counted(row['groups_lost'], 'delivery')}" if row["groups_lost"] else "lost nothing"
     return f"{formats.counted(row['groups'], 'group')} {lost}."

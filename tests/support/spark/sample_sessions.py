@@ -219,6 +219,22 @@ def _causes(sessions: Rows) -> dict[str, Rows]:
     }
 
 
+def _groups(sessions: Rows) -> dict[str, Rows]:
+    """Two groups with two members each, none of them slow."""
+    groups, members = [], []
+    for name, own in (("$share/bills/meter/#", sessions[:2]), ("$share/alarms/+/alarm", sessions[2:4])):
+        group = {"broker": own[0]["broker"], "share_group": name}
+        figures = {"members": 2, "offered": 90_000, "sent": 90_000, "dropped": 0, "lost": 0, "mqueue_max": 40}
+        slowest = {"slowest": own[0]["client_id"], "slowest_share": 0.3, "usual_share": 0.2, "why": ""}
+        groups.append({**group, **figures, "paced_for_us": 0, **slowest})
+        members += [
+            {**group, "client_id": each["client_id"], "sent": 45_000, "share_of_sent": 0.5}
+            | {"blocked_share": 0.3 - i / 10, "why": "window_full"}
+            for i, each in enumerate(own)
+        ]
+    return {"groups": groups, "group_members": members}
+
+
 def _rankings(dice: random.Random, sessions: Rows, trouble: float) -> dict[str, Rows]:
     full = [
         {
@@ -274,6 +290,9 @@ def _rankings(dice: random.Random, sessions: Rows, trouble: float) -> dict[str, 
                 "publish_throttled_seconds": 0.0,
                 "publish_paced_seconds": 8_400.0 * trouble,
                 "publish_parked_seconds": 44.0,
+                "groups": 2,
+                "groups_lost": 0,
             }
         ],
+        **_groups(sessions),
     }
