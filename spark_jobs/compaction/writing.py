@@ -6,12 +6,13 @@ Readers see a file after its commit only (`store.delta`), so no file is moved or
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from spark_jobs.storage import Storage, is_hidden
 from spark_jobs.storage.local import LocalStorage
@@ -47,9 +48,9 @@ def write(frame: DataFrame, dataset: str, storage: Storage, folder: str, shares:
     parts = F.pmod(F.hash(who), _share(start, shares)) if most > 1 else F.lit(0)
     tasks = min(sum(shares.values()), MOST_TASKS)
     moment = F.timestamp_micros(start)
-    stored = frame.repartition(tasks, start, parts).select(
-        *_stored(dataset), F.to_date(moment).alias("date"), F.hour(moment).alias("hour")
-    )
+    times = {TIMES[c.name]: F.timestamp_micros(c.name) for c in DATASETS[dataset] if c.name in TIMES}
+    parted = frame.repartition(tasks, start, parts)
+    stored = parted.withColumns({**times, "date": F.to_date(moment), "hour": F.hour(moment)}).to(_stored(dataset))
     order = [TIMES.get(name, name) for name in keys(dataset)]
     ordered = stored.sortWithinPartitions(*PARTITIONS, *order)
     ordered.write.options(**_OPTIONS).partitionBy(*PARTITIONS).parquet(storage.uri_of(dataset, folder))
@@ -66,12 +67,11 @@ def _share(start: Column, shares: Mapping[int, int]) -> Column:
     return found
 
 
-def _stored(dataset: str) -> list[Column]:
-    """The dataset's columns as they are stored, with times as timestamps."""
-    return [
-        F.timestamp_micros(c.name).alias(TIMES[c.name]) if c.name in TIMES else F.col(c.name).cast(c.type).alias(c.name)
-        for c in DATASETS[dataset]
-    ]
+def _stored(dataset: str) -> StructType:
+    """The dataset's columns as they are stored, with times as timestamps, and the partition columns."""
+    kinds = [(TIMES.get(c.name, c.name), "timestamp" if c.name in TIMES else c.type) for c in DATASETS[dataset]]
+    ddl = ", ".join(f"`{name}` {kind}" for name, kind in [*kinds, ("date", "date"), ("hour", "int")])
+    return cast("StructType", StructType.fromDDL(ddl))
 
 
 def _added(storage: Storage, dataset: str, name: str, size: int) -> AddAction:

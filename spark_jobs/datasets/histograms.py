@@ -22,8 +22,8 @@ _GROUP: Final = ("group", "group2")
 _COUNT_BITS: Final = 63 - COUNT_SHIFT  # of `bucket << _COUNT_BITS | count`, which sorts by bucket
 
 
-Part = tuple[DataFrame, Mapping[str, Column]]
-"""Rows with histograms; and name of a sum -> the histogram of a row that is added to it, or null."""
+Part = tuple[DataFrame, Mapping[str, str]]
+"""Rows with histograms; and name of a sum -> the histogram of a row that is added to it, or null, as Spark SQL."""
 
 
 def with_sums(rows: DataFrame, key: Sequence[str], parts: Sequence[Part]) -> DataFrame:
@@ -45,9 +45,10 @@ def _hashes(key: Sequence[str]) -> tuple[Column, Column]:
     return F.xxhash64(*key), F.hash(*key)
 
 
-def _entries(rows: DataFrame, key: Sequence[str], lists: Sequence[Column]) -> DataFrame:
+def _entries(rows: DataFrame, key: Sequence[str], lists: Sequence[str]) -> DataFrame:
     """One row for each entry: the group, `place` (number of the histogram and bucket) and `count`."""
-    named = F.array(*[F.struct(F.lit(n * BUCKETS).alias("at"), each.alias("list")) for n, each in enumerate(lists)])
+    each_of = ", ".join(f"struct({number * BUCKETS} AS at, {sql} AS list)" for number, sql in enumerate(lists))
+    named = F.expr(f"array({each_of})")
     group = [column.alias(name) for column, name in zip(_hashes(key), _GROUP, strict=True)]
     lists_each = rows.select(*group, F.explode(named).alias("one")).where(F.col("one.list").isNotNull())
     each = lists_each.select(*_GROUP, F.col("one.at").alias("at"), F.explode("one.list").alias("entry"))
@@ -61,18 +62,16 @@ def _entries(rows: DataFrame, key: Sequence[str], lists: Sequence[Column]) -> Da
 def _collected(entries: DataFrame, names: Sequence[str]) -> DataFrame:
     """One row for each group, with the sums of its histograms."""
     counts = entries.groupBy(*_GROUP, "place").agg(F.sum("count").alias("count"))
-    number = F.shiftright("place", COUNT_SHIFT)
-    bucket = F.col("place").bitwiseAND(F.lit(BUCKETS - 1)).cast("bigint")
-    packed = F.shiftleft(bucket, _COUNT_BITS).bitwiseOR(F.col("count"))
-    lists = [F.collect_list(F.when(number == n, packed)).alias(name) for n, name in enumerate(names)]
-    return counts.groupBy(*_GROUP).agg(*lists).select(*_GROUP, *[_list(name) for name in names])
+    packed = f"shiftleft(CAST(place & {BUCKETS - 1} AS BIGINT), {_COUNT_BITS}) | count"
+    lists = [
+        F.expr(f"collect_list(IF(shiftright(place, {COUNT_SHIFT}) = {number}, {packed}, NULL)) AS `{name}`")
+        for number, name in enumerate(names)
+    ]
+    return counts.groupBy(*_GROUP).agg(*lists).select(*_GROUP, *[F.expr(_list(name)) for name in names])
 
 
-def _list(name: str) -> Column:
+def _list(name: str) -> str:
     """A list of packed counts as a histogram."""
-    count = F.lit((1 << _COUNT_BITS) - 1)
-    entries = F.transform(
-        F.array_sort(name),
-        lambda one: F.shiftleft(one.bitwiseAND(count), COUNT_SHIFT).bitwiseOR(F.shiftright(one, _COUNT_BITS)),
-    )
-    return F.when(F.size(name) > 0, entries).alias(name)
+    count = f"shiftleft(one & {(1 << _COUNT_BITS) - 1}L, {COUNT_SHIFT})"
+    entries = f"transform(array_sort(`{name}`), one -> {count} | shiftright(one, {_COUNT_BITS}))"
+    return f"IF(size(`{name}`) > 0, {entries}, NULL) AS `{name}`"

@@ -6,7 +6,7 @@ broker and an interval, with neither client_id nor group, has sums over sessions
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from operator import add, or_
+from operator import or_
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame
@@ -53,11 +53,9 @@ def read(spark: "SparkSession", paths: Sequence[str], options: Mapping[str, str]
     # Without checksums a flipped bit in a page would mostly give a wrong number instead of an error.
     reader = spark.read.schema(DDL).options(**{"parquet.page.verify-checksum.enabled": "true", **options})
     rows = reader.parquet(*paths)
-    columns = [
-        F.unix_micros(field.name).alias(f"{field.name}_us") if field.type == "timestamp" else F.col(field.name)
-        for field in COLUMNS
-    ]
-    return rows.select(*columns, F.col("_metadata.file_path").alias(FILE))
+    times = [field.name for field in COLUMNS if field.type == "timestamp"]
+    more = {f"{name}_us": F.unix_micros(name) for name in times}
+    return rows.withColumns({**more, FILE: F.col("_metadata.file_path")}).drop(*times)
 
 
 def of_sessions(rows: DataFrame) -> DataFrame:
@@ -87,7 +85,7 @@ def start_of(time_us: str, length_us: int) -> Column:
 
 def added(*names: str) -> Column:
     """The sum of some columns of a row."""
-    return reduce(add, (F.col(name) for name in names))
+    return F.expr(" + ".join(f"`{name}`" for name in names))
 
 
 def total(prefix: str) -> Column:

@@ -6,6 +6,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.columns import maxima, sums
 from spark_jobs.datasets import raw
 from spark_jobs.datasets.histograms import with_sums
 from spark_jobs.datasets.merged import by_key
@@ -26,6 +27,11 @@ _LABEL_BITS: Final = 31
 _VERSION_BITS: Final = 8
 _CLIENT_PREFIX: Final = "^([^-_/.:]*)[-_/.:]"
 _LISTS: Final = tuple(column.name for column in DATASETS[SESSIONS] if column.how is How.HISTOGRAM)
+_LISTS_OF: Final = {
+    **{name: name for name in HISTOGRAMS},
+    **{f"pressed_{name}": f"IF(pressed, `{name}`, NULL)" for name in PRESSED_HISTOGRAMS},
+}
+"""The histograms of a raw row by the names that their sums have."""
 
 
 def sessions(rows: DataFrame, listeners: Sequence[str], before: DataFrame | None = None) -> DataFrame:
@@ -37,11 +43,11 @@ def sessions(rows: DataFrame, listeners: Sequence[str], before: DataFrame | None
         before: rows of the dataset that they are added to.
     """
     rows = rows.withColumns({"hour_us": raw.start_of("interval_end_us", HOUR_US), "pressed": raw.pressed()})
-    counted, parts = _counted(rows, listeners), [(rows, _lists_of(rows))]
+    counted, parts = _counted(rows, listeners), [(rows, _LISTS_OF)]
     if before is not None:
         counted = by_key(SESSIONS, counted.unionByName(before.drop(*_LISTS)))
-        parts.append((before, {name: F.col(name) for name in _LISTS}))
-    return with_sums(counted, keys(SESSIONS), parts).select(*[column.name for column in DATASETS[SESSIONS]])
+        parts.append((before, {name: name for name in _LISTS}))
+    return with_sums(counted, keys(SESSIONS), parts)
 
 
 def _counted(rows: DataFrame, listeners: Sequence[str]) -> DataFrame:
@@ -62,11 +68,8 @@ def _counted(rows: DataFrame, listeners: Sequence[str]) -> DataFrame:
         "first_us": F.min("interval_start_us"),
         "last_us": F.max("interval_end_us"),
         "ended": F.bool_or("ended"),
-        **{name: F.sum(name) for name in COUNTERS},
-        **{name: F.max(name) for name in GAUGES},
         "pressed_us": F.sum(F.when(pressed, raw.lived()).otherwise(0)),
         "pressed_rows": F.count_if(pressed),
-        **{f"pressed_{name}": F.sum(F.when(pressed, F.col(name)).otherwise(0)) for name in PRESSED_COUNTERS},
         "starved_rows": F.count_if(raw.starved()),
         "inverted_qos0": F.sum(raw.inverted()),
         "blocked_rows": F.count_if(raw.blocked()),
@@ -75,19 +78,15 @@ def _counted(rows: DataFrame, listeners: Sequence[str]) -> DataFrame:
         **{f"away_dropped_qos{qos}": F.sum(raw.away_dropped(qos)) for qos in QOS},
         **{f"away_waiting_qos{qos}": F.sum(raw.away_waiting(qos)) for qos in QOS},
     }
-    sums = rows.groupBy(*keys(SESSIONS)).agg(*[each.alias(name) for name, each in columns.items()])
+    of_pressed = [F.expr(f"sum(IF(pressed, `{name}`, 0)) AS `pressed_{name}`") for name in PRESSED_COUNTERS]
+    of_rows = [each.alias(name) for name, each in columns.items()]
+    found = rows.groupBy(*keys(SESSIONS)).agg(*of_rows, *sums(COUNTERS), *maxima(GAUGES), *of_pressed)
     last = F.col("label").bitwiseAND(F.lit((1 << _LABEL_BITS) - 1))
     names = F.array(*[F.lit(name) for name in listeners])
-    return sums.withColumns(
+    return found.withColumns(
         {
             "listener": names[F.shiftright(last, _VERSION_BITS).cast("int")],
             "protocol_version": last.bitwiseAND(F.lit((1 << _VERSION_BITS) - 1)).cast("int"),
             "client_prefix": F.regexp_extract("client_id", _CLIENT_PREFIX, 1),
         }
     ).drop("label")
-
-
-def _lists_of(rows: DataFrame) -> dict[str, Column]:
-    """The histograms of a raw row by the names that their sums have."""
-    whole = {name: F.col(name) for name in HISTOGRAMS}
-    return whole | {f"pressed_{name}": F.when(F.col("pressed"), F.col(name)) for name in PRESSED_HISTOGRAMS}

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from spark_jobs.datasets import raw
 from spark_jobs.datasets.histograms import with_sums
 from spark_jobs.datasets.merged import by_key
-from spark_jobs.store.schema import DATASETS, TIMELINE, TIMELINE_HISTOGRAMS, keys
+from spark_jobs.store.schema import TIMELINE, TIMELINE_HISTOGRAMS, keys
 
 
 def timeline(rows: DataFrame, slot_us: int, before: DataFrame | None = None) -> DataFrame:
@@ -17,11 +17,9 @@ def timeline(rows: DataFrame, slot_us: int, before: DataFrame | None = None) -> 
         slot_us: length of a slot.
         before: rows of the dataset that they are added to.
     """
-    names = [column.name for column in DATASETS[TIMELINE]]
     end = F.col("interval_end_us")
     slots = rows.withColumns({"slot": raw.start_of("interval_end_us", slot_us), "last_us": end})
-    parts = slots.select(*names)
     if before is not None:
-        parts = parts.unionByName(before)
-    lists = {name: F.col(name) for name in TIMELINE_HISTOGRAMS}
-    return with_sums(by_key(TIMELINE, parts), keys(TIMELINE), [(parts, lists)]).select(*names)
+        slots = slots.select(*before.columns).unionByName(before)
+    lists = {name: name for name in TIMELINE_HISTOGRAMS}
+    return with_sums(by_key(TIMELINE, slots), keys(TIMELINE), [(slots, lists)])

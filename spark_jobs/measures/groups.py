@@ -10,6 +10,7 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_jobs import columns
 from spark_jobs.measures.numbers import ratio
 from spark_jobs.measures.result import Row
 from spark_jobs.measures.why import why
@@ -34,7 +35,7 @@ def by_member(rows: DataFrame) -> DataFrame:
         rows: rows by `store.schema.GROUP_COLUMNS`.
     """
     found = rows.groupBy(*GROUP, "client_id").agg(
-        *[F.sum(name).alias(name) for name in _SUMS], F.max("mqueue_max").alias("mqueue_max")
+        *columns.sums(_SUMS), *columns.maxima(["mqueue_max"])
     )
     blocked = F.greatest(*[F.col(f"{clock}_us") for clock in CLOCKS])
     return found.withColumn("blocked_share", blocked / F.greatest("duration_us", F.lit(1)))

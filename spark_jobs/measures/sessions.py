@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs import columns
 from spark_jobs.datasets.raw import added, dropped, gated, total
 from spark_jobs.metrics import DROP_REASONS, QOS
 
@@ -94,11 +95,11 @@ def per_client(rows: DataFrame) -> DataFrame:
     names = rows.select("listener").distinct().withColumn("name", F.xxhash64("listener"))
     clients = rows.groupBy(*CLIENT, "client_prefix").agg(
         F.max_by(F.xxhash64("listener"), last).alias("name"),
-        *[F.sum(name).alias(name) for name in _SUMS],
+        *columns.sums(_SUMS),
         *[F.sum(column).alias(name) for name, column in totals_of().items()],
         F.count_if(overlong).alias("overlong_hours"),
         F.count_if(begun()).alias("begun"),
-        *[F.max(name).alias(name) for name in (*_MAXIMA, "last_us")],
+        *columns.maxima((*_MAXIMA, "last_us")),
         F.min("first_us").alias("first_us"),
     )
     return clients.join(F.broadcast(names), "name").drop("name").withColumns(due())

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs import columns
 from spark_jobs.datasets.histograms import with_sums
 from spark_jobs.measures.histogram import merged, unpacked
 from spark_jobs.measures.numbers import ratio
@@ -101,10 +102,10 @@ def by_hour(rows: DataFrame) -> DataFrame:
     sums = rows.groupBy("hour_us").agg(
         F.count(F.lit(1)).alias("sessions"),
         F.min("first_us").alias("first_us"),
-        *[F.sum(name).alias(name) for name in _SUMS],
-        *[F.max(name).alias(name) for name in _MAXIMA],
+        *columns.sums(_SUMS),
+        *columns.maxima(_MAXIMA),
     )
-    return with_sums(sums, ["hour_us"], [(rows, {name: F.col(name) for name in _HISTOGRAMS})])
+    return with_sums(sums, ["hour_us"], [(rows, {name: name for name in _HISTOGRAMS})])
 
 
 def sums_of(rows: Iterable[Mapping[str, Any]]) -> Sums:

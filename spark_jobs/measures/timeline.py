@@ -12,6 +12,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_jobs.columns import maxima, sums
 from spark_jobs.datasets.histograms import with_sums
 from spark_jobs.datasets.raw import start_of
 from spark_jobs.measures.evenness import Evenness
@@ -75,11 +76,11 @@ def by_window(rows: DataFrame, slot_us: int, window_us: int, first_us: int) -> D
     """
     rows = rows.withColumn("start_us", start_of("slot", window_us))
     columns = [
-        *[F.sum(name).alias(name) for name in (*_FLOW, *_GATED, *_ROWS)],
+        *sums((*_FLOW, *_GATED, *_ROWS)),
         # The sum of squares may be above 2**63.
         *[F.sum(F.col(name).cast("decimal(38,0)")).alias(name) for name in _FAIR],
         *[F.min(name).alias(name) for name in _LOWEST],
-        *[F.max(name).alias(name) for name in _MAXIMA],
+        *maxima(_MAXIMA),
     ]
     in_time = Window.orderBy("slot")
     last = F.col("last_us")
@@ -92,9 +93,8 @@ def by_window(rows: DataFrame, slot_us: int, window_us: int, first_us: int) -> D
             "passed_us": F.least(since, F.lit(HOUR_US)),
         }
     )
-    times = [F.sum(name).alias(name) for name in ("covered_us", "passed_us")]
-    windows = slots.groupBy("start_us").agg(*columns, *times)
-    return with_sums(windows, ["start_us"], [(rows, {name: F.col(name) for name in TIMELINE_HISTOGRAMS})])
+    windows = slots.groupBy("start_us").agg(*columns, *sums(("covered_us", "passed_us")))
+    return with_sums(windows, ["start_us"], [(rows, {name: name for name in TIMELINE_HISTOGRAMS})])
 
 
 def windows_of(rows: Iterable[Mapping[str, Any]]) -> list[Row]:

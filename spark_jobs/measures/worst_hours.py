@@ -43,7 +43,7 @@ def by_point(rows: DataFrame, few: Sequence[Mapping[str, Any]], hours: int) -> D
     sums = own.groupBy(*CLIENT, "point").agg(
         *[F.sum(total(name)).alias(name) for name in _FLOW], *[F.sum(name).alias(name) for name in _SUMS]
     )
-    lists = {name: F.col(name) for names in _HISTOGRAMS.values() for name in names}
+    lists = {name: name for names in _HISTOGRAMS.values() for name in names}
     return with_sums(sums, [*CLIENT, "point"], [(own, lists)])
 
 

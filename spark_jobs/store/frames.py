@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.store.schema import DATASETS, TIMES
+from spark_jobs.store.schema import DATASETS, PARTITIONS, TIMES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,13 +21,11 @@ def timed_rows(spark: "SparkSession", snapshot: "Snapshot", dataset: str, files:
     if not files:
         return spark.createDataFrame([], schema)
     paths = [snapshot.storage.spark_path(f"{dataset}/{file.path}") for file in files]
-    # Spark would take `date=` and `hour=` of a path as columns.
-    return spark.read.schema(schema).parquet(*paths).select(*[name for name, _ in kinds])
+    return spark.read.schema(schema).parquet(*paths).drop(*PARTITIONS)  # Spark takes `date=` of a path as a column
 
 
 def stored_rows(spark: "SparkSession", snapshot: "Snapshot", dataset: str, files: "Sequence[StoredFile]") -> DataFrame:
     """The same with times in microseconds, under the names that programs use."""
+    times = [column.name for column in DATASETS[dataset] if column.name in TIMES]
     rows = timed_rows(spark, snapshot, dataset, files)
-    return rows.select(
-        *[F.unix_micros(TIMES[c.name]).alias(c.name) if c.name in TIMES else F.col(c.name) for c in DATASETS[dataset]]
-    )
+    return rows.withColumns({name: F.unix_micros(TIMES[name]) for name in times}).drop(*[TIMES[name] for name in times])
