@@ -57,12 +57,12 @@ class AbsentWills(Timer):
         for number, (client, publish) in enumerate(self._kept.values(), len(self._ended)):
             self._sessions.wills.delay(client, publish, at + SPREAD * number // count)
         if count:
-            self._sessions.absent = self
+            self._sessions.on_back = self.back
             wheel.add(at + SPREAD, self)
 
     def due(self, now: int) -> None:
         """All have been published."""
-        self._sessions.absent = None
+        self._sessions.on_back = None
 
     def back(self, client_id: str, identity: Identity | None, now: int) -> None:
         """A client has connected, by a clean start or not: its will is not published.

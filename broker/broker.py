@@ -4,7 +4,6 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
-from broker.addresses.book import AddressBook
 from broker.addresses.policy import Addresses
 from broker.auth.access import SCRAM, Access
 from broker.auth.authenticators.guard import Guard
@@ -12,7 +11,6 @@ from broker.auth.authorizer import Authorizer
 from broker.auth.identity import user_and_roles
 from broker.auth.permissions import Who
 from broker.auth.rules import Rule
-from broker.auth.topic_rules import TopicRules
 from broker.auth.watched_file import WatchedFile
 from broker.clients import Client, Clients
 from broker.connection.admission import Admission
@@ -26,10 +24,12 @@ from broker.connection.subscribing import Subscribing
 from broker.events import Events
 from broker.quotas.quotas import Quotas
 from broker.quotas.retained_guard import RetainedGuard
+from broker.routing.address_book import AddressBook
 from broker.routing.messages import Messages
 from broker.routing.retained import Retained
 from broker.routing.router import Router
 from broker.routing.shared_queues import AgeTimer, GroupsHost, SharedQueues
+from broker.routing.topic_rules import TopicRules
 from broker.runtime.clock import monotonic_us
 from broker.runtime.scheduler import RunQueue
 from broker.runtime.timers import Wheel
@@ -38,6 +38,7 @@ from broker.settings import Settings, address_rule
 from broker.storage.journal import Journal
 from broker.telemetry.drop_events import DropEvents
 from broker.totals import Totals
+from broker.visit import visit
 from config.memory import watermark
 from config.models import Config
 from protocol import reason_codes
@@ -236,7 +237,7 @@ class Broker:
             self.quotas.narrow(self.quotas.watermark.reached)
         if config.drop_events != before.drop_events:
             self._use_drop_events(self.drop_events, config)
-            await self.clients.visit(self._renew_drop_log)
+            await visit(self.clients, self._renew_drop_log)
         changed = _changed_users(before, config)
         if changed:
             self.connections.close_users(SCRAM, changed)
@@ -253,7 +254,7 @@ class Broker:
             if config.authorization.deny_subscribe != before.authorization.deny_subscribe:
                 await self._recheck_topics()
         if limiting:
-            await self.clients.visit(self._renew_quota)
+            await visit(self.clients, self._renew_quota)
             counting = self._guard
             self.guard_retained()
             counting = self._guard or counting
@@ -263,7 +264,7 @@ class Broker:
     async def _recheck_topics(self) -> None:
         """Other topics may not be received: what waits on them is not sent any more."""
         if self.topic_rules.hides_topics():
-            await self.clients.visit(self._recheck_waiting)
+            await visit(self.clients, self._recheck_waiting)
 
     def _renew_quota(self, client: Client) -> None:
         """The quotas of the configuration, its watermark or rates may be others."""
@@ -275,11 +276,11 @@ class Broker:
         """The broker has its first rules; when this returns, they apply to all sessions."""
         authorizer.on_changed = self.router.forget_topics
         self.authorizer = self.sessions.authorizer = self.handlers.handshake.authorizer = authorizer
-        await self.clients.visit(self._permit)  # first: to sessions without permissions the router delivers nothing
+        await visit(self.clients, self._permit)  # first: to sessions without permissions the router delivers nothing
         self.router.authorizer = self.handlers.subscribing.authorizer = authorizer
         self.handlers.publishing.authorize(authorizer)
         self.router.forget_topics()
-        await self.clients.visit(self._recheck)
+        await visit(self.clients, self._recheck)
 
     def _permit(self, client: Client) -> None:
         """There are rules; who has connected since has permissions already."""
@@ -301,7 +302,7 @@ class Broker:
 
         Shared subscriptions that they do not allow end, and their clients are disconnected, so that they know.
         """
-        await self.clients.visit(self._renew_permissions)
+        await visit(self.clients, self._renew_permissions)
         self.router.forget_topics()
 
     def _renew_permissions(self, client: Client) -> None:

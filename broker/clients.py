@@ -1,7 +1,6 @@
 """The clients that have a session: for each client id the session, connection, expiry and delayed will."""
 
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr, u8
@@ -9,13 +8,12 @@ from mypy_extensions import i64, mypyc_attr, u8
 from broker.auth.identity import Identity
 from broker.auth.permissions import Permissions
 from broker.disconnects import LOST
-from broker.quotas.quota import Quota, Usage
+from broker.quota import Quota, Usage
 from broker.routing.retained_feed import RetainedFeed
 from broker.runtime.endpoint import Endpoint
 from broker.runtime.timers import Timer
 from broker.storage.kept_session import KeptSession
 from broker.storage.kept_will import KeptWill
-from broker.telemetry.slices import STEP, Slices
 from protocol import properties as props
 from protocol.disconnect import Disconnect
 from protocol.errors import ProtocolError
@@ -25,8 +23,6 @@ from session.limits import Limits
 from session.outbound import Outbound
 from session.session import Session
 
-MIDDLE_GENERATION: Final = 1
-"""The garbage collector's: what it has searched there is not searched again (broker/server/garbage.py)."""
 NEVER_EXPIRES: Final = 0xFFFFFFFF
 """Session Expiry Interval of a session that does not expire (section 3.1.2.11.2)."""
 
@@ -188,16 +184,6 @@ class Clients:
             if client is not None:
                 yield client
             place += 1
-
-    async def visit(self, action: Callable[[Client], None]) -> None:
-        """Call `action` for all clients, in slices: for 100,000 it may take a second."""
-        slices = Slices()
-        for number, client in enumerate(self.each(), 1):
-            action(client)
-            if number % STEP == 0:
-                # Objects that are replaced do not count as new: the next search would meet all of them.
-                gc.collect(MIDDLE_GENERATION)
-                await slices.breathe()
 
     def knows(self, client: Client) -> bool:
         """Whether the client's session has not ended."""

@@ -4,12 +4,12 @@ from typing import Final, final
 
 import structlog
 
-from broker.connection.replies import shortened
 from broker.log_limits import LIMITS
 from broker.runtime.clock import SECOND
 from broker.totals import Totals
 from protocol import reason_codes
 from protocol.errors import MQTTError
+from protocol.replies import shortened
 from session.session import Session
 
 EPISODE: Final = 60 * SECOND

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Final, final
 
-from broker.absent_wills import AbsentWills
 from broker.addresses.policy import Addresses
 from broker.auth.authorizer import Authorizer
 from broker.auth.identity import Identity
@@ -11,7 +10,6 @@ from broker.clients import NEVER_EXPIRES, Client, Clients
 from broker.events import Events
 from broker.quotas.quotas import Quotas
 from broker.routing.messages import Messages
-from broker.routing.shared_queues import split_share
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.timers import Timer, Wheel
 from broker.storage.journal import Journal
@@ -23,7 +21,7 @@ from broker.wills import Wills, will_delay, will_publish
 from protocol import reason_codes
 from protocol.connect import BRIDGE, Will
 from protocol.errors import MQTTError
-from protocol.topics import SHARE_PREFIX
+from protocol.topics import SHARE_PREFIX, split_share
 from session.counters import Counters
 from session.drops import DropLog
 from session.host import Host
@@ -96,8 +94,8 @@ class Sessions:
         self.authorizer = authorizer
         self.new_drop_log: Callable[[str], DropLog | None] | None = None
         """FC-35: who is told of the drops of a client's session, by its id; None = nobody."""
-        self.absent: AbsentWills | None = None
-        """Wills that wait for their clients to come back after a restart; None = there are none."""
+        self.on_back: Callable[[str, Identity | None, int], None] | None = None
+        """Told of each client that connects, by id and user, while wills wait for clients after a restart."""
         self._last_end = 0
         """The commit with the last record that a kept session has ended."""
 

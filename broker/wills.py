@@ -4,7 +4,6 @@ from typing import final
 
 from broker.addresses.policy import Addresses
 from broker.clients import Client
-from broker.connection.replies import not_permitted
 from broker.events import Events
 from broker.routing.messages import Messages, read_expiry
 from broker.routing.router import FULL
@@ -15,6 +14,7 @@ from protocol import reason_codes
 from protocol.connect import Will
 from protocol.errors import MQTTError
 from protocol.publish import Publish
+from protocol.replies import not_permitted
 
 
 @final

@@ -57,6 +57,20 @@ def parse_share(topic_filter: str) -> tuple[str, str] | None:
     return group, inner
 
 
+def split_share(topic_filter: str) -> tuple[str, bytes]:
+    """The share name (empty = not shared) and the filter that is matched with topics.
+
+    A malformed shared filter comes only from 3.1.1 clients; it is an ordinary filter there.
+    """
+    try:
+        shared = parse_share(topic_filter)
+    except MalformedPacket:
+        shared = None
+    if shared is None:
+        return "", topic_filter.encode()
+    return shared[0], shared[1].encode()
+
+
 def matches(topic_filter: str, topic: str) -> bool:
     """Tell whether a valid filter matches a valid topic name: simple and slow, the reference for faster ones."""
     if topic[:1] == "$" and topic_filter[:1] in ("+", "#"):  # [MQTT-4.7.2-1]

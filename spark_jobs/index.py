@@ -5,13 +5,13 @@ It reads REPORTS/*/summary.json and writes REPORTS/index.html; the reports thems
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
 from typing import Any, Final
 
 from spark_jobs import formats
 from spark_jobs.errors import ReportError
+from spark_jobs.page.index import Entry, render_index
 from spark_jobs.progress import Progress
 from spark_jobs.publish import PAGE, SUMMARY
 from spark_jobs.storage import Storage, StorageError, open_storage
@@ -21,17 +21,6 @@ FORMAT: Final = 3
 """Of summary.json, the first with grades."""
 LONGEST: Final = 1 << 24
 """Bytes of a summary that is read."""
-TRENDS: Final = {
-    "delivery_ratio": ("Sent of offered", "share"),
-    "jain_delivery_ratio": ("Jain’s index of the delivery ratio", "index"),
-    "starved_share": ("Sessions starved", "share"),
-    "dropped_per_second": ("Deliveries dropped", "per_second"),
-    "sent_per_second": ("Deliveries sent", "per_second"),
-    "ack_qos1_p99": ("QoS 1 acknowledged, 99th percentile", "us"),
-    "ack_qos2_p99": ("QoS 2 acknowledged, 99th percentile", "us"),
-    "wait_qos0_p99": ("QoS 0 sent, 99th percentile", "us"),
-}
-"""Figures of which the index shows the trend: name and unit."""
 _AGAIN: Final = "make the report again"
 _NO_SUMMARY: Final = (
     ReportError,
@@ -44,20 +33,6 @@ _NO_SUMMARY: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One report: its folder, and what its summary says of its last run; a figure that it lacks is None."""
-
-    folder: str
-    start: datetime
-    end: datetime
-    clients: int
-    brokers: tuple[str, ...]
-    grade: str
-    headline: str
-    values: Mapping[str, float | None]
-
-
 def make_index(reports: str, progress: Progress) -> int:
     """Write the index of the reports in a folder.
 
@@ -67,8 +42,6 @@ def make_index(reports: str, progress: Progress) -> int:
     Raises:
         ReportError: there is no report, or the index cannot be written.
     """
-    from spark_jobs.page.index import render_index
-
     storage = open_storage(reports)
     entries = sorted(_entries(storage, progress), key=lambda entry: (entry.start, entry.folder))
     if not entries:

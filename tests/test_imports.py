@@ -138,9 +138,9 @@ def test_imports_by_name_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def modules() -> dict[str, Path]:
-    """The modules of the broker's packages, by their dotted names."""
+    """All modules of ours, by their dotted names."""
     found = {}
-    for package in ("protocol", "session", "config", "broker"):
+    for package in PACKAGES:
         for path in sources(package):
             found[".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")] = path
     return found
@@ -174,7 +174,7 @@ def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
 
 
 def test_no_cycle_leaves_its_room() -> None:
-    """Modules that import each other are in one room of the broker; session, protocol and config have no cycle."""
+    """Modules that import each other are in one room of the broker; no other package has a cycle."""
     known = modules()
     graph = {name: set(imported(path, known)) - {name} for name, path in known.items()}
     wide = [sorted(group) for group in cycles(graph) if len({_room(name) for name in group}) > 1]
@@ -185,6 +185,19 @@ def test_no_cycle_leaves_its_room() -> None:
 def _room(module: str) -> str:
     """`broker.cli` of `broker.cli.top.table`."""
     return ".".join(module.split(".")[:2]) if module.count(".") > 1 else module.partition(".")[0]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_rooms_import_each_other_one_way(package: str) -> None:
+    """Of two rooms at most one imports the other, also for typing; a file beside the rooms counts as one."""
+    known = modules()
+    rooms = {
+        (name.split(".")[1], other.split(".")[1])
+        for name, path in known.items()
+        for other in imported(path, known)
+        if name.count(".") and other.count(".") and name.split(".")[0] == package == other.split(".")[0]
+    }
+    assert [pair for pair in sorted(rooms) if pair[0] < pair[1] and pair[::-1] in rooms] == []
 
 
 def test_cycles_are_found() -> None:

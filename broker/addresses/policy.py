@@ -12,7 +12,6 @@ from broker.addresses.full_address import AT_ONCE, FullAddress, Parked
 from broker.addresses.pages import Pages
 from broker.addresses.producer_windows import Producers
 from broker.clients import Clients
-from broker.connection.replies import PublishRefused, shortened, topic_name
 from broker.events import Events
 from broker.routing.messages import Messages
 from broker.routing.router import MATCHED
@@ -23,6 +22,7 @@ from broker.storage.journal import Journal
 from broker.storage.kept_address import KeptAddress
 from protocol import reason_codes
 from protocol.publish import Publish
+from protocol.replies import PublishRefused, shortened, topic_name
 from session.address import DROP, FAIL, NOT_WATCHED, PAGE, UNLIMITED, Address, AddressRule
 from session.backpressure import Backpressure
 from session.limits import Limits

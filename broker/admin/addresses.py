@@ -7,7 +7,7 @@ from broker.admin.rows import AddressRow
 from session.address import Address
 
 if TYPE_CHECKING:
-    from broker.addresses.book import AddressBook
+    from broker.routing.address_book import AddressBook
 
 
 _KEYS: Final[dict[str, Key[Address]]] = {

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from broker.admin.socket import check_length, check_private, is_trusted, peer_uid
+from broker.admin.socket import check_private, is_trusted
 from broker.runtime.os_errors import text_of
+from broker.server.unix_socket import check_length, peer_uid
 
 TIMEOUT: Final = 60.0
 """Seconds for each step. With very many sessions the broker pauses for a while between two walks."""

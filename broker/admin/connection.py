@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Final, cast
 
-from broker.admin.socket import peer_uid
+from broker.server.unix_socket import peer_uid
 
 if TYPE_CHECKING:
     from broker.admin.server import AdminServer

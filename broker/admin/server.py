@@ -15,13 +15,14 @@ import structlog
 from broker.admin.connection import READ_TIMEOUT, REQUEST_TIMEOUT, AdminConnection
 from broker.admin.handshakes import BoundedHandshakes
 from broker.admin.links import Grant, Links
-from broker.admin.socket import OpenSocket, SocketInUseError, is_trusted, open_socket, place
+from broker.admin.socket import is_trusted, open_socket, place
 from broker.auth.watched_file import WatchedFile
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.os_errors import text_of
 from broker.server.certificate_dates import Shown
 from broker.server.listening import HTTP, open_sockets, server_context
 from broker.server.tls_files import Certificates, files, read_certificates, refuse_out_of_date
+from broker.server.unix_socket import OpenSocket, SocketInUseError
 from config.admin import CHOSEN, Admin
 from config.bind_address import parse
 from config.models import Config

@@ -1,30 +1,22 @@
-"""The admin socket: its path, how it is opened and removed, and the user at the other end."""
+"""The admin socket: its path, and which user may have it."""
 
 import fcntl
 import os
-import socket
 import stat
-import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-from config.admin import CHOSEN, LONGEST_SOCKET
+from broker.server.unix_socket import OpenSocket, check_length, kind_of, listen
+from config.admin import CHOSEN
 from config.models import Config
-
-PROBE_TIMEOUT: Final = 1.0
-"""Seconds for an existing socket to accept a connection. A timeout counts as a broker that is busy, not as stale."""
 
 BACKLOG: Final = 16
 
 FOLDER: Final = "sluice"
-
-_CREDENTIALS: Final = struct.Struct("3i")
-"""Linux's `struct ucred`: process, user and group."""
-
 
 @dataclass(frozen=True)
 class SocketPlace:
@@ -32,27 +24,6 @@ class SocketPlace:
 
     path: Path
     chosen: bool = False
-
-
-class SocketInUseError(OSError):
-    """Another broker listens on this path."""
-
-
-class OpenSocket:
-    """A listening socket and its file."""
-
-    def __init__(self, sock: socket.socket, path: Path) -> None:
-        self.sock = sock
-        self.path = path
-        self._identity = _identity(path)
-
-    def remove(self) -> None:
-        """Remove the file, unless it is gone or has been replaced by another."""
-        try:
-            if _identity(self.path) == self._identity:
-                self.path.unlink()
-        except OSError:
-            pass  # the next broker removes it as stale
 
 
 def open_socket(place: SocketPlace) -> OpenSocket:
@@ -71,24 +42,6 @@ def open_socket(place: SocketPlace) -> OpenSocket:
         return listen(path, 0o600, BACKLOG)
 
 
-def listen(path: Path, mode: int, backlog: int) -> OpenSocket:
-    """Listen on a path that a killed broker may have left behind; `mode`: who may connect. Raises OSError."""
-    remove_stale(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        before = os.umask(0o777 & ~mode)  # the file must never be open to more users, not even for a moment
-        try:
-            sock.bind(str(path))
-        finally:
-            os.umask(before)
-        sock.listen(backlog)
-        sock.setblocking(False)
-        return OpenSocket(sock, path)
-    except OSError:
-        sock.close()
-        raise
-
-
 def _make_private(folder: Path) -> None:
     """Create the directory, private to this user, if it is missing."""
     try:
@@ -104,7 +57,7 @@ def check_private(folder: Path) -> None:
     """
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
-        raise NotADirectoryError(f"{folder} is {_kind(found.st_mode)}, not a directory: remove it")
+        raise NotADirectoryError(f"{folder} is {kind_of(found.st_mode)}, not a directory: remove it")
     if found.st_uid != os.geteuid():
         raise PermissionError(f"{folder} belongs to user {found.st_uid}, not to {os.geteuid()}: remove it")
     mode = stat.S_IMODE(found.st_mode)
@@ -121,39 +74,6 @@ def _alone_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(number)
-
-
-def remove_stale(path: Path) -> None:
-    """Remove a socket on which nothing listens. Raises OSError if the path is anything else."""
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(found.st_mode):
-        raise FileExistsError(f"{path} is {_kind(found.st_mode)}, not a socket: remove it")
-    if found.st_uid != os.geteuid() and os.geteuid() != 0:
-        raise PermissionError(f"{path} belongs to user {found.st_uid}, not to {os.geteuid()}")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(PROBE_TIMEOUT)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-        except (BlockingIOError, TimeoutError):
-            raise SocketInUseError(f"another broker listens on {path}") from None
-        else:
-            raise SocketInUseError(f"another broker listens on {path}")
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    found = path.lstat()
-    return found.st_dev, found.st_ino
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISLNK(mode):
-        return "a symbolic link"
-    return "a directory" if stat.S_ISDIR(mode) else "a file"
 
 
 def place(config: Config) -> SocketPlace | None:
@@ -185,27 +105,6 @@ def _runtime_folder() -> Path | None:
     except OSError:
         return None
     return path if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() else None
-
-
-def check_length(path: Path) -> None:
-    """Raise OSError if the path is too long for a Unix socket."""
-    size = len(os.fsencode(path))
-    if size > LONGEST_SOCKET:
-        raise OSError(f"{path} has {size} bytes, a socket's path at most {LONGEST_SOCKET}: set admin.socket")
-
-
-class _Socket(Protocol):
-    def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
-        """The same as a socket's; event loops return objects that only resemble sockets."""
-
-
-def peer_uid(sock: _Socket) -> int | None:
-    """The user id of the process that opened the other end; None where the system does not say."""
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return None
-    _, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size))
-    return int(uid)
 
 
 def is_trusted(uid: int | None) -> bool:

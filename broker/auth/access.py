@@ -13,7 +13,7 @@ from broker.auth.decoy_secret import decoy_secret
 from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity
 from broker.auth.method import Method
-from broker.connection.origin import Origin, certificate_at_proxy, certificate_of
+from broker.runtime.origin import Origin, certificate_at_proxy, certificate_of
 from config.models import Config
 from protocol import reason_codes
 from protocol.connect import Connect

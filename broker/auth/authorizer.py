@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Final, final
 
+from broker.auth.bridge_state import state_topic
 from broker.auth.identity import SUPERUSER
 from broker.auth.permissions import RETAINED, BoundRule, Permissions, Who
 from broker.auth.rules import Rule, RuleSet, from_settings
-from broker.auth.topic_rules import state_topic
 from config.models import Config
 from session.outbound import Outbound
 

@@ -7,13 +7,13 @@ from broker.auth.authenticators.authenticator import Login
 from broker.auth.authenticators.guard import Guard
 from broker.auth.authenticators.turn import Turn
 from broker.auth.method import Answer, Exchange, Method
-from broker.connection.replies import fits
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.auth import Auth
 from protocol.connect import Connect
 from protocol.errors import MQTTError, PacketTooLarge, ProtocolError
 from protocol.properties import Properties
+from protocol.replies import fits
 
 _NOTHING: Final[Properties] = {}
 

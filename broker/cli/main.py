@@ -75,6 +75,7 @@ def _root(
 @configured
 def run(loaded: config.Loaded, dashboard: Dashboard = False, developer_gate: Gate = True) -> None:
     """Serve MQTT clients until interrupted."""
+    from broker.admin.server import start_admin
     from broker.cli.checking import unusable_tls
     from broker.server.logs import configure
     from broker.server.server import Server
@@ -86,7 +87,7 @@ def run(loaded: config.Loaded, dashboard: Dashboard = False, developer_gate: Gat
     configure(loaded.config.log)
     try:
         show_link = print_link if dashboard else None
-        _serve(Server(loaded.config, gate=developer_gate, loaded=loaded, show_link=show_link))
+        _serve(Server(loaded.config, developer_gate, loaded, show_link, start_admin))
     except FailedError as failure:
         print(f"sluice: {failure}", file=sys.stderr)
         raise typer.Exit(DISK_FAILED) from None

@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING, final
 
-from broker.auth.topic_rules import TopicRules
 from broker.clients import Clients
 from broker.connection.capabilities import Capabilities, is_text
 from broker.connection.connection_rate import ConnectionRate
-from broker.connection.replies import Redirected
+from broker.routing.topic_rules import TopicRules
 from broker.settings import Settings
 from protocol import reason_codes
 from protocol.connect import MQTT_3_1, REFUSED_3_1_1, Connect, Will
 from protocol.errors import MQTTError, TopicNameInvalid, UnsupportedProtocolVersion
+from protocol.replies import Redirected
 
 if TYPE_CHECKING:
     from broker.connection.connection import Connection

@@ -4,7 +4,6 @@ import re
 from typing import Final, final
 
 from broker.routing.router import is_wildcard
-from broker.routing.shared_queues import split_share
 from config.models import Config
 from config.mqtt import CLIENT_ID, LARGEST_PACKET
 from protocol import properties as props
@@ -14,6 +13,7 @@ from protocol.errors import MQTTError
 from protocol.primitives import MAXIMUM_UINT16
 from protocol.properties import Properties
 from protocol.subscribe import Subscribe
+from protocol.topics import split_share
 from session.limits import PACKET_IDS
 
 _NOT_PLAIN: Final = re.compile(r"[/+#%\x00-\x1f\x7f-\x9f]|^\$")

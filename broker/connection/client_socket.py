@@ -9,12 +9,12 @@ from mypy_extensions import i64
 from broker.connection.handlers import Handlers
 from broker.connection.log import host_of, peer_of
 from broker.connection.newcomers import most_of_connect
-from broker.connection.origin import Origin
 from broker.connection.transport import left_in_socket
 from broker.connection.uncommitted import Uncommitted
 from broker.connection.undrained import Undrained
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.endpoint import AUTHENTICATING, CLOSED, QUEUED, UNDRAINED, Endpoint
+from broker.runtime.origin import Origin
 from broker.runtime.os_errors import text_of
 from protocol import reason_codes
 from protocol.decoder import Decoder

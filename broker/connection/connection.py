@@ -9,13 +9,12 @@ from broker.connection.client_socket import CONGESTED, ClientSocket
 from broker.connection.dispatch import on_packet
 from broker.connection.handlers import Handlers
 from broker.connection.log import log_closed, log_disconnected, log_refused
-from broker.connection.origin import Origin
 from broker.connection.paced_packets import PacedPackets
 from broker.connection.publishing import ReceivedAliases
-from broker.connection.replies import connack, disconnect, shortened
 from broker.connection.timers import HOLD, HoldTimer, KeepAliveTimer, RateTimer
 from broker.runtime.clock import monotonic_us
 from broker.runtime.endpoint import AUTHENTICATING, MEMORY, PACED, QUEUED, RATE
+from broker.runtime.origin import Origin
 from broker.sessions import SessionTimer
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback
@@ -24,6 +23,7 @@ from protocol.decoder import Decoder
 from protocol.errors import MQTTError
 from protocol.packet import Packet
 from protocol.publish import Publish
+from protocol.replies import connack, disconnect, shortened
 from session.publish_rate import PublishRate
 from session.session import Session
 

@@ -1,17 +1,9 @@
 """The rate at which clients may connect from one IP address: a token bucket for each recent IP address."""
 
-import socket
 from typing import Final, final
 
 from broker.runtime.clock import SECOND
-
-_IPV4: Final = 4
-"""Bytes of an IPv4 address."""
-_MAPPED: Final = bytes(10) + b"\xff\xff"
-"""Prefix of IPv4-mapped IPv6 addresses."""
-_NETWORK: Final = 8
-"""Bytes of an IPv6 address that name the network. One subscriber line has all addresses of a /64."""
-
+from broker.runtime.network import network
 
 MOST_BUCKETS: Final = 50_000
 """Buckets of one second; past that those of the second before are forgotten, whose addresses have new ones."""
@@ -48,15 +40,3 @@ class ConnectionRate:
         allowed = full_at + self._refill - now <= SECOND
         self._full_at[key] = full_at + self._refill if allowed else full_at
         return allowed
-
-
-def network(address: str) -> bytes:
-    """The key of the bucket: an IPv4 address, or the /64 of an IPv6 address; one key for everything else."""
-    host = address.partition("%")[0]
-    try:
-        packed = socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
-    except OSError:
-        return b""
-    if packed.startswith(_MAPPED):
-        return packed[len(_MAPPED) :]
-    return packed if len(packed) == _IPV4 else packed[:_NETWORK]

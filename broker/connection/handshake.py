@@ -18,7 +18,6 @@ from broker.clients import Client
 from broker.connection.admission import Admission, will_refused
 from broker.connection.capabilities import Capabilities
 from broker.connection.log import log_connected, log_taken_over
-from broker.connection.replies import fits
 from broker.connection.timers import IdentityTimer, RefusalTimer
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
@@ -36,6 +35,7 @@ from protocol.disconnect import Disconnect
 from protocol.errors import MQTTError, PacketTooLarge, ProtocolError
 from protocol.packet import Packet
 from protocol.properties import Properties
+from protocol.replies import fits
 from session.session import Session
 
 if TYPE_CHECKING:
@@ -285,8 +285,8 @@ class Handshake:
         must not end either.
         """
         client_id = connection.client_id
-        if self._sessions.absent is not None:
-            self._sessions.absent.back(client_id, identity, now)
+        if self._sessions.on_back is not None:
+            self._sessions.on_back(client_id, identity, now)
         client = self._clients.get(client_id)
         if client is not None and not (self._access.ends_foreign_sessions or client.belongs_to(identity)):
             raise MQTTError(reason_codes.NOT_AUTHORIZED, "the session with this client id is another user's")

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.auth.identity import Identity
-from broker.connection.replies import shortened
 from broker.disconnects import reason_name
 from broker.events import Events
 from protocol import reason_codes
 from protocol.connect import Connect
 from protocol.errors import MQTTError, PacketTooLarge
+from protocol.replies import shortened
 
 if TYPE_CHECKING:
     from broker.connection.connection import Connection

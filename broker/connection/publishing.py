@@ -4,19 +4,19 @@ from typing import TYPE_CHECKING, Final, final
 
 from broker.addresses.policy import Addresses
 from broker.auth.authorizer import Authorizer
-from broker.auth.topic_rules import TopicRules
 from broker.connection.capabilities import Capabilities, is_text
-from broker.connection.replies import PublishRefused, not_permitted, shortened
 from broker.events import Events
 from broker.quotas.retained_guard import RetainedGuard
 from broker.routing.messages import Messages, read_expiry
 from broker.routing.router import FULL, MATCHED
+from broker.routing.topic_rules import TopicRules
 from broker.storage.commits import Commits
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.errors import MQTTError, ProtocolError, TopicAliasInvalid
 from protocol.properties import Properties
 from protocol.publish import Publish
+from protocol.replies import PublishRefused, not_permitted, shortened
 from session.session import Session
 
 if TYPE_CHECKING:

@@ -3,25 +3,25 @@
 from typing import Final, final
 
 from broker.auth.authorizer import Authorizer
-from broker.auth.topic_rules import TopicRules
-from broker.auth.waiting import recheck_waiting
 from broker.clients import Client
 from broker.connection.capabilities import Capabilities
 from broker.connection.log import log_subscribed, log_unsubscribed
-from broker.connection.replies import shortened
 from broker.events import Events
 from broker.quotas.quotas import Quotas
 from broker.routing.retained import Retained
 from broker.routing.retained_feed import RetainedFeed
 from broker.routing.router import Router
-from broker.routing.shared_queues import split_share
+from broker.routing.topic_rules import TopicRules
+from broker.routing.waiting import recheck_waiting
 from broker.settings import Settings
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.errors import PacketTooLarge
 from protocol.publish_encoder import encode_identifiers
+from protocol.replies import shortened
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
+from protocol.topics import split_share
 from protocol.unsuback import Unsuback
 from protocol.unsubscribe import Unsubscribe
 from session.session import Session

@@ -6,7 +6,7 @@ from broker.auth.identity import Identity, user_and_roles
 from broker.auth.rules import Names
 from broker.clients import Client, Clients
 from broker.events import Events
-from broker.quotas.quota import Quota, Usage
+from broker.quota import Quota, Usage
 from broker.quotas.watermark import MEMORY, Narrowed, Watermark
 from broker.settings import Settings, session_limits
 from config.memory import watermark

@@ -3,7 +3,7 @@
 from typing import NamedTuple, final
 
 from broker.clients import Client, Clients
-from broker.quotas.quota import Quota, Usage
+from broker.quota import Quota, Usage
 from broker.quotas.quotas import Quotas
 from broker.quotas.watermark import MEMORY
 from broker.routing.retained import Retained, RetainedPolicy

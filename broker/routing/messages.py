@@ -2,16 +2,16 @@
 
 from typing import final
 
-from broker.auth.topic_rules import TopicRules
-from broker.connection.replies import not_permitted
 from broker.routing.retained import Retained
 from broker.routing.router import CLOSED, FULL, Router
+from broker.routing.topic_rules import TopicRules
 from broker.runtime.clock import SECOND
 from broker.runtime.endpoint import Endpoint
 from broker.storage.journal import Journal
 from protocol import properties as props
 from protocol.properties import Properties
 from protocol.publish import Publish
+from protocol.replies import not_permitted
 from session.outbound import Outbound
 from session.session import Session
 

@@ -3,11 +3,11 @@
 from typing import Final, final
 
 from broker.auth.authorizer import Authorizer
-from broker.auth.topic_rules import TopicRules
 from broker.routing.retained import Retained
 from broker.routing.retained_message import RetainedMessage
 from broker.routing.router import Router
 from broker.routing.topic_order import PIECE, TopicOrder, in_order
+from broker.routing.topic_rules import TopicRules
 from broker.storage.kept_session import KeptSession
 from protocol.publish import Publish
 from protocol.subscribe import Subscription

@@ -10,17 +10,18 @@ for which this is done, one in CACHED_ONE_IN is cached: those with many messages
 from itertools import islice
 from typing import Final, final
 
-from broker.addresses.book import AddressBook
 from broker.auth.authorizer import Authorizer
-from broker.auth.topic_rules import TopicRules
+from broker.routing.address_book import AddressBook
 from broker.routing.filter_tree import FilterTree, Subscribers
 from broker.routing.receivers import Receivers, Route
-from broker.routing.shared_queues import SharedQueues, split_share
+from broker.routing.shared_queues import SharedQueues
 from broker.routing.stale_topics import EACH_CACHED, StaleTopics
+from broker.routing.topic_rules import TopicRules
 from broker.runtime.timers import Wheel
 from protocol.errors import TopicNameInvalid
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
+from protocol.topics import split_share
 from session.address import Address
 from session.outbound import Outbound
 

@@ -6,9 +6,7 @@ from typing import Any, Final, final
 from broker.runtime.timers import Timer, Wheel
 from broker.storage.journal import Journal
 from broker.storage.kept_group import KeptGroup
-from protocol.errors import MalformedPacket
 from protocol.publish import Publish
-from protocol.topics import parse_share
 from session.drops import DropLog
 from session.host import Host, NoHost
 from session.limits import Limits
@@ -121,17 +119,3 @@ class GroupsHost(Host):
     def may_hand_over(self, publish: Publish) -> bool:
         """Whether it may be delivered; rules of its own a member has met for all topics of the group."""
         return self._permits(publish)
-
-
-def split_share(topic_filter: str) -> tuple[str, bytes]:
-    """The share name (empty = not shared) and the filter that is matched with topics.
-
-    A malformed shared filter comes only from 3.1.1 clients; it is an ordinary filter there.
-    """
-    try:
-        shared = parse_share(topic_filter)
-    except MalformedPacket:
-        shared = None
-    if shared is None:
-        return "", topic_filter.encode()
-    return shared[0], shared[1].encode()

@@ -5,7 +5,6 @@ import socket
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from broker.admin.socket import OpenSocket
 from broker.auth.watched_file import WatchedFile
 from broker.broker import Broker
 from broker.runtime.os_errors import text_of
@@ -15,7 +14,7 @@ from broker.server.handover import Opened
 from broker.server.listener_plan import ListenerPlan, same_place
 from broker.server.listening import BACKLOG, open_sockets, prepare
 from broker.server.open_listener import Followed, OpenListener, Secured
-from broker.server.unix_socket import open_unix
+from broker.server.unix_socket import OpenSocket, open_unix
 from broker.telemetry.slices import Slices
 from config.models import Listener
 from protocol import reason_codes

@@ -9,18 +9,18 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
-from broker.admin.socket import OpenSocket
 from broker.auth.watched_file import WatchedFile
 from broker.broker import Broker
 from broker.connection.connection import Connection
 from broker.connection.log import log_websocket_refused
-from broker.connection.origin import Origin
+from broker.runtime.origin import Origin
 from broker.server.certificate_dates import Shown
 from broker.server.frame_turns import FrameTurns
 from broker.server.listening import BACKLOG, HTTP, MQTT, Contexts, server_contexts
 from broker.server.proxy_protocol import ProxiedListener
 from broker.server.tls_files import CERTIFICATE, Certificates, files, read_certificates, refuse_out_of_date
 from broker.server.tls_handshake import TlsListener
+from broker.server.unix_socket import OpenSocket
 from config.models import Listener
 from config.tls import Tls
 

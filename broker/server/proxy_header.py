@@ -9,7 +9,7 @@ import struct
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final, NamedTuple
 
-from broker.connection.origin import Origin
+from broker.runtime.origin import Origin
 
 LONGEST_LINE: Final = 107
 """Bytes of version 1, with its end."""

@@ -9,9 +9,9 @@ from ipaddress import ip_address, ip_network
 from typing import Final, cast
 
 from broker.connection.log import host_of, peer_of
-from broker.connection.origin import Origin
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
+from broker.runtime.origin import Origin
 from broker.runtime.timers import Timer, Wheel
 from broker.server.proxy_header import HeaderError, read
 from broker.settings import Settings

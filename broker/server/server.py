@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from broker.admin.server import AdminServer, start_admin
 from broker.broker import Broker
-from broker.connection.replies import shortened
 from broker.persistence import open_persistence
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.loop_delay import LoopDelay
 from broker.runtime.os_errors import text_of
 from broker.runtime.own_thread import in_own_thread
 from broker.runtime.timers import TICK
+from broker.server.admin_api import AdminApi, StartAdmin
 from broker.server.certificate_dates import CertificateDates, Shown
 from broker.server.garbage import spare_what_is_old
 from broker.server.handover import open_ahead
@@ -36,6 +35,7 @@ from config.load import Loaded
 from config.memory import too_low, watermark
 from config.models import Config
 from config.mounts import ALONE, mounted_alone
+from protocol.replies import shortened
 
 if TYPE_CHECKING:
     from broker.telemetry.exporter import Exporter
@@ -67,16 +67,18 @@ class Server:
         gate: bool = True,
         loaded: Loaded | None = None,
         show_link: Callable[[str], None] | None = None,
+        start_admin: StartAdmin | None = None,
     ) -> None:
         """`loaded`: where `config` comes from; None = from nowhere, so that it cannot be loaded again.
 
-        `show_link` gets a link to the dashboard, which then is open in any case.
+        `show_link` gets a link to the dashboard, which then is open in any case. `start_admin`: None = no admin API.
         """
         self._log = structlog.get_logger("sluice")
         self._log.info("starting", **introduction(config, None if loaded is None else loaded.file))
         self.config = config
         self.sources: Mapping[str, str] = {} if loaded is None else loaded.sources
         self._show_link = show_link
+        self._start_admin = start_admin
         self._again = None if loaded is None else loaded.again
         self._file = None if loaded is None else loaded.file
         opened_ahead = open_ahead(config.listeners, config.persistence.directory)
@@ -99,7 +101,7 @@ class Server:
         """Calls the timers that are due and have not been called yet."""
         self._tasks: list[asyncio.Task[None]] = []  # cancelled when the server stops
         self._reloading = asyncio.Lock()
-        self._admin: AdminServer | None = None
+        self._admin: AdminApi | None = None
 
     async def run(self) -> None:
         """Serve until `stop` or a signal.
@@ -264,12 +266,14 @@ class Server:
         if self._stopping.is_set():
             raise OSError("the broker stops: nothing has changed")
 
-    async def _open_all(self) -> "AdminServer | None":
+    async def _open_all(self) -> "AdminApi | None":
         """Open the listeners and the admin socket. Raises OSError."""
         try:
             for listener in self.config.listeners:
                 await self.listeners.open(listener)
-            return await start_admin(self, self._show_link is not None)
+            if self._start_admin is None:
+                return None
+            return await self._start_admin(self, self._show_link is not None)
         except OSError:
             self.listeners.close()
             raise

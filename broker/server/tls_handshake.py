@@ -14,10 +14,10 @@ from typing import Final, cast
 from broker.connection.client_socket import LINGER
 from broker.connection.log import peer_of
 from broker.connection.newcomers import most_newcomers
-from broker.connection.origin import Origin
 from broker.connection.tls_transport import Bios, TlsTransport
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
+from broker.runtime.origin import Origin
 from broker.runtime.os_errors import text_of
 from broker.runtime.timers import Timer, Wheel
 from broker.server.listening import Contexts

@@ -1,7 +1,7 @@
 """Aggregates raw rows of some hours with Spark to files of the store."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_jobs.compaction import writing
-from spark_jobs.compaction.hour_builder import Aggregated, FileHour, named
-from spark_jobs.compaction.plan import Hour
+from spark_jobs.compaction.plan import Hour, named
 from spark_jobs.datasets import copies, forgotten, intervals, raw
 from spark_jobs.datasets.groups import groups
 from spark_jobs.datasets.sessions import sessions
@@ -40,6 +39,33 @@ _GROUP: Final = (*_INTERVAL, "share_groups")
 
 class ImpossibleError(ValueError):
     """Rows have values out of their ranges; `damage` says which."""
+
+
+@dataclass(frozen=True)
+class FileHour:
+    """The rows of one file, hour and broker, and their first and last interval_end."""
+
+    name: str
+    hour_us: int
+    broker: str
+    rows: int
+    first_us: int
+    last_us: int
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """What an engine has made of some hours.
+
+    Attributes:
+        added: dataset -> files that it has written.
+        parts: the raw rows by file, hour and broker, duplicates included.
+        dropped: file and hour -> rows left out because their key occurs in another file, or in the store already.
+    """
+
+    added: Mapping[str, list[AddAction]]
+    parts: Sequence[FileHour]
+    dropped: Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True)

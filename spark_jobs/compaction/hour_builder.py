@@ -3,12 +3,9 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from deltalake.transaction import AddAction
-
+from spark_jobs.compaction.engine import Aggregated, Engine, FileHour
 from spark_jobs.compaction.plan import Hour
-from spark_jobs.formats import span
 from spark_jobs.progress import Progress
 from spark_jobs.store.delta import BROKERS, FILES, Change, Snapshot, add_rows, replaced
 from spark_jobs.store.schema import DATASETS, HOUR_US
@@ -21,36 +18,6 @@ from spark_jobs.store.taken import (
     records_table,
     watermarks_table,
 )
-
-if TYPE_CHECKING:
-    from spark_jobs.compaction.engine import Engine
-
-
-@dataclass(frozen=True)
-class FileHour:
-    """The rows of one file, hour and broker, and their first and last interval_end."""
-
-    name: str
-    hour_us: int
-    broker: str
-    rows: int
-    first_us: int
-    last_us: int
-
-
-@dataclass(frozen=True)
-class Aggregated:
-    """What an engine has made of some hours.
-
-    Attributes:
-        added: dataset -> files that it has written.
-        parts: the raw rows by file, hour and broker, duplicates included.
-        dropped: file and hour -> rows left out because their key occurs in another file, or in the store already.
-    """
-
-    added: Mapping[str, list[AddAction]]
-    parts: Sequence[FileHour]
-    dropped: Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True)
@@ -74,7 +41,7 @@ class HourBuilder:
         progress: prints each step.
     """
 
-    engine: "Engine"
+    engine: Engine
     snapshot: Snapshot
     watermarks: Mapping[str, int]
     earlier: Mapping[str, int]
@@ -130,8 +97,3 @@ def _with_result(file: FileRecord, own: Sequence[FileHour], dropped: int, late: 
         return record
     status = DUPLICATE if dropped == rows else OVERLAPPING
     return replace(record, status=status, why=f"{dropped:,} of its {rows:,} rows of the hour are also in other files")
-
-
-def named(hours: Sequence[Hour]) -> str:
-    """The hours as text."""
-    return span(hours[0].hour_us, hours[-1].hour_us + HOUR_US)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from spark_jobs.formats import span
 from spark_jobs.store.schema import HOUR_US
 from spark_jobs.store.taken import FileRecord, Ledger, by_name
 
@@ -83,3 +84,8 @@ def batches(hours: Sequence[Hour], most_rows: float = BATCH_ROWS) -> Iterator[li
     if batch:
         yield batch
     yield from ([hour] for hour in hours if hour.adds)
+
+
+def named(hours: Sequence[Hour]) -> str:
+    """The hours as text."""
+    return span(hours[0].hour_us, hours[-1].hour_us + HOUR_US)

@@ -1,11 +1,12 @@
 """The index page: a trend of each figure, and a row for each report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 from urllib.parse import quote
 
 from spark_jobs import formats
-from spark_jobs.index import TRENDS, Entry
 from spark_jobs.page.finding import CLASSES, Grade
 from spark_jobs.page.grids import LONGEST_NAME, P99, Column, grid, index, share, words
 from spark_jobs.page.markup import Html, beside, figure, small_figure, tag
@@ -13,6 +14,17 @@ from spark_jobs.page.svg import Scale, element, line, path, svg, text
 from spark_jobs.page.templates import fill_page
 from spark_jobs.page.words import WORDS
 
+TRENDS: Final = {
+    "delivery_ratio": ("Sent of offered", "share"),
+    "jain_delivery_ratio": ("Jain’s index of the delivery ratio", "index"),
+    "starved_share": ("Sessions starved", "share"),
+    "dropped_per_second": ("Deliveries dropped", "per_second"),
+    "sent_per_second": ("Deliveries sent", "per_second"),
+    "ack_qos1_p99": ("QoS 1 acknowledged, 99th percentile", "us"),
+    "ack_qos2_p99": ("QoS 2 acknowledged, 99th percentile", "us"),
+    "wait_qos0_p99": ("QoS 0 sent, 99th percentile", "us"),
+}
+"""Figures of which the index shows the trend: name and unit."""
 WIDTH: Final = 300
 HEIGHT: Final = 110
 _TOP: Final = 22
@@ -29,6 +41,20 @@ _COLUMNS: Final = (
     *P99, Column("clients"),
     Column("brokers", lambda row: len(row["brokers"])),
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One report: its folder, and what its summary says of its last run; a figure that it lacks is None."""
+
+    folder: str
+    start: datetime
+    end: datetime
+    clients: int
+    brokers: tuple[str, ...]
+    grade: str
+    headline: str
+    values: Mapping[str, float | None]
 
 
 def render_index(entries: Sequence[Entry]) -> str:

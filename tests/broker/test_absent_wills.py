@@ -176,7 +176,7 @@ def test_many_are_spread(tmp_path: Path) -> None:
         found = [came(local, storage, watching, seconds) for seconds in (5.2, 1.5, 1.8)]
         assert all(0 < len(each) < 30 for each in found)
         assert sorted(each for part in found for each in part) == sorted(b"%d" % number for number in range(30))
-        assert local.broker.sessions.absent is None
+        assert local.broker.sessions.on_back is None
         assert len(local.broker.clients) == 1
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 
-from broker.connection.origin import Origin
 from broker.events import Events
+from broker.runtime.origin import Origin
 from broker.runtime.timers import Wheel
 from broker.server.proxy_header import LONGEST_LINE, MOST_BYTES, Header, HeaderError, read
 from broker.server.proxy_protocol import ProxiedListener

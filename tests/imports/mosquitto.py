@@ -22,7 +22,7 @@ from broker.auth.authorizer import Authorizer
 from broker.auth.permissions import Who
 from broker.auth.rule_files.rule_files import open_files
 from broker.auth.rules import Rule
-from broker.auth.topic_rules import TopicRules
+from broker.routing.topic_rules import TopicRules
 from protocol.connect import Connect
 from protocol.errors import MQTTError
 from tests.imports.mosquitto_reference import CONTAINER, READ, WRITE, Broker, Client, Listener, RefusedError

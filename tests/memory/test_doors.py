@@ -11,11 +11,11 @@ from broker.auth.authenticators.answer_cache import LARGEST, AnswerCache
 from broker.auth.authenticators.authenticator import Login, No
 from broker.auth.authenticators.passwords import MOST_VERIFIED, Passwords
 from broker.auth.identity import Identity
-from broker.connection.replies import MOST_TEXT
 from broker.server.frame_turns import FrameTurns
 from broker.server.websocket import LEAST_FRAME, WebSocketTransport
 from config.http import Http
 from config.models import WebSocket
+from protocol.replies import MOST_TEXT
 from tests.broker.server.test_websocket_request import REQUEST
 from tests.memory.tables import OF_CLIENTS, OF_STRANGERS
 from tests.memory.traced import tracing

@@ -1,9 +1,9 @@
 """What the log remembers of clients, so that it does not repeat itself."""
 
-from broker.connection.replies import shortened
 from broker.events import MOST_EPISODES, Events
 from broker.log_limits import MOST_SOURCES, LogLimits
 from broker.totals import Totals
+from protocol.replies import shortened
 from tests.memory.tables import OF_STRANGERS
 from tests.memory.traced import tracing
 

@@ -8,9 +8,9 @@ import structlog
 from fastapi import Depends, HTTPException, Request
 
 from broker.admin.api.who import OPERATOR, Asker, Finder
-from broker.connection.replies import shortened
 from broker.server.logs import AUDIT
 from broker.totals import ROLE
+from protocol.replies import shortened
 
 
 class Audit:

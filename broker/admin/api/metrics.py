@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 
 from broker.admin.managed import Managed
-from broker.telemetry.prometheus import Prometheus
+from broker.admin.prometheus import Prometheus
 
 
 def metrics_router(managed: Managed) -> APIRouter:

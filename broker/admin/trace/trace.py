@@ -17,13 +17,13 @@ from broker.admin.trace.words import in_words, name
 from broker.broker import Broker
 from broker.clients import Client
 from broker.connection.connection import Connection
-from broker.connection.replies import shortened
 from broker.routing.receivers import Receivers
 from broker.runtime.clock import SECOND
 from broker.sessions import DetachedHost
 from broker.telemetry.slices import STEP, Slices
 from protocol.errors import MQTTError
 from protocol.packet import Packet
+from protocol.replies import shortened
 from protocol.topics import matches
 from session.outbound import Outbound
 

@@ -3,7 +3,6 @@
 from typing import Final
 
 from broker.auth.claimed_name import shown
-from broker.connection.replies import shortened
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
@@ -15,6 +14,7 @@ from protocol.packet import Packet
 from protocol.packet_types import NAMES
 from protocol.properties import Properties
 from protocol.publish import Publish
+from protocol.replies import shortened
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe
 from protocol.unsuback import Unsuback

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from broker.auth.claimed_name import shown
 from broker.auth.identity import Identity
-from broker.connection.connection_rate import network
+from broker.runtime.network import network
 
 
 @dataclass(frozen=True, slots=True)

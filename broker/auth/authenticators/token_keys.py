@@ -14,10 +14,10 @@ from jwt.algorithms import get_default_algorithms
 
 from broker.auth.authenticators.key_download import MOST_BYTES, download
 from broker.auth.watched_file import WatchedFile
-from broker.connection.replies import shortened
 from broker.runtime.own_thread import in_own_thread
 from config.tokens import Jwt
 from config.urls import masked_in
+from protocol.replies import shortened
 
 KEY: Final = "authentication.jwt"
 

@@ -14,7 +14,8 @@ import pytest
 
 from broker.admin.client import AdminError
 from broker.admin.client import ask as ask_it
-from broker.admin.socket import SocketInUseError, SocketPlace, default_places, is_trusted, open_socket, place
+from broker.admin.socket import SocketPlace, default_places, is_trusted, open_socket, place
+from broker.server.unix_socket import SocketInUseError
 from config.models import Config
 from tests.broker.conftest import Start
 from tests.support.broker.admin import ask
@@ -300,7 +301,7 @@ def test_something_else_in_its_place(tmp_path: Path) -> None:
 
 def test_socket_that_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A socket whose owner accepts no connections at the moment is not stale."""
-    monkeypatch.setattr("broker.admin.socket.PROBE_TIMEOUT", 0.1)
+    monkeypatch.setattr("broker.server.unix_socket.PROBE_TIMEOUT", 0.1)
     path = tmp_path / "a.sock"
     with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as waiting:
         busy.bind(str(path))
@@ -319,7 +320,8 @@ def test_brokers_that_start_at_once(tmp_path: Path) -> None:
         stale.bind(str(path))
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from broker.admin.socket import *; from broker.admin import socket as module\n"
+        "from broker.admin.socket import *; from broker.server.unix_socket import SocketInUseError\n"
+        "from broker.server import unix_socket as module\n"
         "remove = module.remove_stale\n"
         "module.remove_stale = lambda path: (remove(path), time.sleep(0.3))\n"  # as long as it takes to get it wrong
         "sys.stdin.readline()\n"

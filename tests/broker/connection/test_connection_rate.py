@@ -5,7 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from broker.connection.connection_rate import ConnectionRate, network
+from broker.connection.connection_rate import ConnectionRate
+from broker.runtime.network import network
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.connack import Connack

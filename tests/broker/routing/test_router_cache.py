@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.addresses.book import AddressBook
-from broker.auth.topic_rules import TopicRules
+from broker.routing.address_book import AddressBook
 from broker.routing.router import CLOSED, MATCHED, Router
+from broker.routing.topic_rules import TopicRules
 from config.models import Config
 from protocol.publish import Publish
 from protocol.subscribe import Subscription

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.index import TRENDS, Entry
 from spark_jobs.measures.layout import CLIENT
 from spark_jobs.measures.result import Result, of_layout
 from spark_jobs.page import render
-from spark_jobs.page.index import render_index
+from spark_jobs.page.index import TRENDS, Entry, render_index
 from tests.support.looking import launched
 from tests.support.spark.sample_result import sample_comparison, sample_result
 from tests.support.spark.sample_story import HOSTILE, HOUR, START

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.telemetry.prometheus import _buckets
+from broker.admin.prometheus import _buckets
 from protocol import properties as props
 from protocol.acknowledgements import Puback
 from protocol.connect import Connect

@@ -5,8 +5,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.auth.topic_rules import TopicRules
 from broker.routing.filter_tree import FilterTree
+from broker.routing.topic_rules import TopicRules
 from config.models import Config
 from protocol.topics import matches
 

@@ -5,9 +5,9 @@ anew, when it is about to be sent. Group queues (FC-13) need no such change: the
 from typing import Final, final
 
 from broker.auth.permissions import Levels, Permissions, matches
-from broker.auth.topic_rules import TopicRules
-from broker.routing.shared_queues import split_share
+from broker.routing.topic_rules import TopicRules
 from protocol.publish import Publish
+from protocol.topics import split_share
 from session.permitted import check_waiting
 from session.session import Session
 

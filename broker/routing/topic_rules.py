@@ -6,6 +6,7 @@ and does not check them for each message.
 
 from typing import Final, final
 
+from broker.auth.bridge_state import state_topic
 from broker.routing.filter_tree import FilterTree
 from config.models import Config
 from protocol import reason_codes
@@ -13,10 +14,6 @@ from protocol.publish import Publish
 
 OWN_TOPICS: Final = b"$SYS/"
 """Prefix of the broker's own topics (section 4.7.2)."""
-
-STATE_PREFIX: Final = b"$SYS/broker/connection/"
-STATE_SUFFIX: Final = b"/state"
-"""Around the client id in the topic of a bridge's state."""
 
 
 @final
@@ -107,8 +104,3 @@ def is_own_state(client_id: str, topic: bytes, payload: bytes, retain: bool) -> 
     if not client_id or not retain or (payload != b"1" and payload != b"0"):
         return False
     return topic == state_topic(client_id)
-
-
-def state_topic(client_id: str) -> bytes:
-    """The topic of a bridge's state."""
-    return STATE_PREFIX + client_id.encode() + STATE_SUFFIX

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.broker.admin.test_prometheus import Metrics
 from tests.broker.conftest import Start
-from tests.broker.telemetry.test_prometheus import Metrics
 from tests.support.broker.events import wait_for_event
 from tests.support.waiting import wait_until
 from tests.support.wire import connected

@@ -21,10 +21,10 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 
 from broker import __version__
+from broker.admin.process_metrics import Process, process_metrics
 from broker.disconnects import reason_name
 from broker.listener_sums import ListenerSums
 from broker.runtime.clock import SECOND
-from broker.telemetry.process_metrics import Process, process_metrics
 from broker.telemetry.slices import Slices
 from broker.telemetry.totals_walk import TotalsSnapshot, TotalsWalk
 from protocol import reason_codes

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.addresses.book import SPARE, AddressBook
 from broker.addresses.full_address import FullAddress
 from broker.broker import Broker
+from broker.routing.address_book import SPARE, AddressBook
 from config.models import Config
 from session.address import Address, AddressRule
 from tests.support.broker.full import LIMIT, local_broker, publisher, send, subscriber, take
