@@ -186,7 +186,7 @@ class Inbound:
         """A PUBREL was received: send PUBCOMP, in MQTT 5 with 0x92 if the id is unknown (FC-21)."""
         known = self._ids is not None and self._ids.release(packet_id)
         if known and self.journal is not None:
-            self._sender.outbox.commit = self.journal.forget(packet_id)
+            self._sender.outbox.wait_for(self.journal.forget(packet_id))
         if known:
             self._sender.outbox.add_acknowledgement(PUBCOMP_HEAD, packet_id)
         else:
@@ -196,7 +196,7 @@ class Inbound:
         """The id of a routed QoS 2 PUBLISH waits for PUBREL; `here`: received on the current connection."""
         self._received_ids().remember(packet_id, now, here)
         if self.journal is not None:
-            self._sender.outbox.commit = self.journal.remember(packet_id)
+            self._sender.outbox.wait_for(self.journal.remember(packet_id))
         timeout = self._sender.limits.await_rel_timeout
         if timeout:
             self._sender.arm(now + timeout)  # FC-22

@@ -177,8 +177,8 @@ class Addresses:
         commit = self._write_page(full, publish, session.client_id)
         if commit is not None:
             session.inbound.count_paged()
-            if commit and publish.qos:
-                session.outbox.commit = commit
+            if publish.qos:
+                session.outbox.wait_for(commit)
             if self._journal is not None:
                 self._journal.commits.added_by(endpoint, now)
             session.inbound.answer(publish, True, now)

@@ -75,8 +75,8 @@ class Subscribing:
                 continue
             if self._add(session, subscription):
                 fresh.append(subscription)
-            if client.kept is not None and (commit := client.kept.subscribed(subscription)):
-                session.outbox.commit = commit
+            if client.kept is not None:
+                session.outbox.wait_for(client.kept.subscribed(subscription))
             codes.append(subscription.qos)
         _suback(session, packet.packet_id, codes, refused)
         if self._events.debug:
@@ -112,7 +112,7 @@ class Subscribing:
             return False
         self._router.unsubscribe(session.outbound, topic_filter)
         if client.kept is not None:
-            session.outbox.commit = client.kept.unsubscribed(topic_filter)
+            session.outbox.wait_for(client.kept.unsubscribed(topic_filter))
         if client.feed is not None:
             client.feed.forget(topic_filter)
         return True

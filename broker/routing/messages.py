@@ -47,7 +47,7 @@ class Messages:
             if journal is not None:
                 commit = journal.end()
                 if commit and publish.qos:  # FC-27: it is acknowledged when it is on disk
-                    publisher.outbox.commit = commit
+                    publisher.outbox.wait_for(commit)
                 if journal.needed and endpoint is not None:
                     journal.commits.added_by(endpoint, publish.received_at)
 
@@ -86,7 +86,7 @@ class Messages:
         finally:
             commit = journal.end()
             if commit and publish.qos and publisher is not None:
-                publisher.sender.outbox.commit = commit
+                publisher.sender.outbox.wait_for(commit)
 
     def _publish_late(self, publish: Publish, client_id: str, publisher: Outbound | None) -> int:
         verdict = self.router.route_late(publish, publisher)

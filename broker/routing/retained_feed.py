@@ -94,8 +94,7 @@ class RetainedFeed(Source):
             topic_filter = subscription.topic_filter
             if topic_filter in self._wanted or self._serves(topic_filter):
                 commit = kept.owe(topic_filter) or commit
-        if commit:
-            self._outbound.sender.outbox.commit = commit
+        self._outbound.sender.outbox.wait_for(commit)
         self._note_progress()
 
     def resume(self, subscriptions: list[Subscription], newer: set[bytes], now: int) -> None:

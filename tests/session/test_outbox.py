@@ -6,7 +6,7 @@ from protocol.decoder import Decoder
 from protocol.properties import CONTENT_TYPE, MESSAGE_EXPIRY_INTERVAL, SUBSCRIPTION_IDENTIFIER, TOPIC_ALIAS
 from protocol.publish import Publish
 from session.limits import Limits
-from session.outbox import PUBREL_HEAD, Outbox
+from session.outbox import PUBACK_HEAD, PUBCOMP_HEAD, PUBREL_HEAD, Outbox
 from tests.support.session.messages import SECOND, message, publishes, resent, texts
 from tests.support.session.peer import Peer
 
@@ -242,3 +242,15 @@ def test_decoder_agrees_with_the_limit() -> None:
     decoder.feed(taken(outbox))
 
     assert decoder.next_packet() is not None
+
+
+def test_what_waits_for_no_commit_frees_nothing() -> None:
+    """FC-27: pieces that need no commit go out behind those that wait for one, not instead of it."""
+    outbox = Outbox()
+    outbox.add_acknowledgement(PUBACK_HEAD, 1)
+    outbox.wait_for(7)
+    outbox.add_acknowledgement(PUBCOMP_HEAD, 2)
+    outbox.wait_for(0)
+    assert outbox.commit == 7
+    outbox.take()
+    assert outbox.commit == 0
