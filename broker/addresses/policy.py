@@ -16,7 +16,7 @@ from broker.events import Events
 from broker.routing.messages import Messages
 from broker.routing.router import MATCHED
 from broker.runtime.clock import monotonic_us
-from broker.runtime.endpoint import Endpoint
+from broker.runtime.read_gate import ReadGate
 from broker.runtime.timers import Wheel
 from broker.storage.journal import Journal
 from broker.storage.kept_address import KeptAddress
@@ -72,12 +72,12 @@ class Addresses:
 
     # -- PUBLISHes to a full address
 
-    def overflow(self, endpoint: Endpoint, session: Session, publish: Publish, now: int) -> None:
+    def overflow(self, gate: ReadGate, session: Session, publish: Publish, now: int) -> None:
         """Apply the policy of the address, or of the receivers (FC-34), to an accepted PUBLISH that found no room."""
         router = self._messages.router
         address = router.address(publish.topic)
         if address is None or self._waits_for_queue(address, publish, session, now):
-            self._overflow_queue(endpoint, session, publish, address, now)
+            self._overflow_queue(gate, session, publish, address, now)
             return
         full = self._full_address(address, now)
         policy = address.rule.full_policy
@@ -86,10 +86,10 @@ class Addresses:
         elif policy == DROP:
             self._drop(session, publish, address, now)
         elif policy == PAGE:
-            self._page(full, endpoint, session, publish, now)
+            self._page(full, gate, session, publish, now)
         else:
             self._park(full, session, publish, now)
-            self.producers.limit(endpoint, session, now)
+            self.producers.limit(gate, session, now)
 
     def _waits_for_queue(self, address: Address, publish: Publish, session: Session, now: int) -> bool:
         """Whether a queue has no room, and not the address. What an address pages waits there for its receivers too."""
@@ -99,7 +99,7 @@ class Addresses:
         return receivers.lacking(publish, session.outbound, True, now) is not None
 
     def _overflow_queue(
-        self, endpoint: Endpoint, session: Session, publish: Publish, address: Address | None, now: int
+        self, gate: ReadGate, session: Session, publish: Publish, address: Address | None, now: int
     ) -> None:
         """FC-34: a receiver has no room for a PUBLISH. A 3.1.1 client waits: no acknowledgement could tell it."""
         router = self._messages.router
@@ -116,7 +116,7 @@ class Addresses:
         self._park(full, session, publish, now)
         if address.waiting == 1:
             full.settle(now, 1)  # so that the queue knows that somebody waits, before reading is paused
-        self.producers.limit(endpoint, session, now)
+        self.producers.limit(gate, session, now)
 
     def overflow_will(self, session: Session, publish: Publish, now: int) -> None:
         """Route a will even if its address is full: it has no publisher whose connection could be paused.
@@ -172,7 +172,7 @@ class Addresses:
         self.dropped_total += 1
         session.inbound.answer(publish, True, now)
 
-    def _page(self, full: FullAddress, endpoint: Endpoint, session: Session, publish: Publish, now: int) -> None:
+    def _page(self, full: FullAddress, gate: ReadGate, session: Session, publish: Publish, now: int) -> None:
         """Page a PUBLISH, and acknowledge it, which waits for the commit (FC-27)."""
         commit = self._write_page(full, publish, session.client_id)
         if commit is not None:
@@ -180,7 +180,7 @@ class Addresses:
             if publish.qos:
                 session.outbox.wait_for(commit)
             if self._journal is not None:
-                self._journal.commits.added_by(endpoint, now)
+                self._journal.commits.added_by(gate, now)
             session.inbound.answer(publish, True, now)
         elif full.address.rule.page_full_policy == DROP:
             self._drop(session, publish, full.address, now)

@@ -4,7 +4,7 @@ from typing import Final, final
 
 from broker.addresses.full_address import Parked
 from broker.runtime.clock import SECOND
-from broker.runtime.endpoint import PARKED, Endpoint
+from broker.runtime.read_gate import PARKED, ReadGate
 from broker.runtime.timers import Timer, Wheel
 from session.limits import Limits
 from session.session import Session
@@ -20,7 +20,7 @@ class Producer:
     def __init__(self) -> None:
         self.parked: dict[Parked, None] = {}
         self.bytes = 0
-        self.paused: Endpoint | None = None
+        self.paused: ReadGate | None = None
         """The connection that is paused because of them; it may have been closed since."""
         self.awaited_at = 0
         """When it was last found to block others: one check for each chunk is enough."""
@@ -73,17 +73,17 @@ class Producers:
 
     # -- reading
 
-    def limit(self, endpoint: Endpoint, session: Session, now: int) -> None:
+    def limit(self, gate: ReadGate, session: Session, now: int) -> None:
         """Pause reading a session whose window is used up, unless it blocks others: that would be a deadlock."""
         producer = self._producers.get(session)
-        if producer is None or producer.bytes < self.window or endpoint.closing:
+        if producer is None or producer.bytes < self.window or gate.closed:
             return
         if producer.awaited_at == now or session.blocks_others():
             producer.awaited_at = now
             return
-        producer.paused = endpoint
+        producer.paused = gate
         self._paused[session] = producer
-        endpoint.pause_reading(PARKED, now)
+        gate.pause(PARKED, now)
         if self._timer is None:
             self._timer = DeadlockTimer(self)
             self._wheel.add(now + CHECK_PERIOD, self._timer)
@@ -100,11 +100,11 @@ class Producers:
             self._timer = None
 
     def _read(self, session: Session, producer: Producer) -> None:
-        endpoint = producer.paused
+        gate = producer.paused
         producer.paused = None
         self._paused.pop(session, None)
-        if endpoint is not None:
-            endpoint.resume_reading(PARKED)
+        if gate is not None:
+            gate.resume(PARKED)
 
 
 @final

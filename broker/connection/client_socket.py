@@ -13,9 +13,10 @@ from broker.connection.transport import left_in_socket
 from broker.connection.uncommitted import Uncommitted
 from broker.connection.undrained import Undrained
 from broker.runtime.clock import SECOND, monotonic_us
-from broker.runtime.endpoint import AUTHENTICATING, CLOSED, QUEUED, UNDRAINED, Endpoint
+from broker.runtime.endpoint import Endpoint
 from broker.runtime.origin import Origin
 from broker.runtime.os_errors import text_of
+from broker.runtime.read_gate import AUTHENTICATING, UNDRAINED, ReadGate
 from protocol import reason_codes
 from protocol.decoder import Decoder
 from session.session import Session
@@ -43,8 +44,7 @@ class ClientSocket(Endpoint):
         self.session: Session | None = None
         """The session whose data is written; None before CONNACK, and when it is detached."""
         self.heard_at: i64 = 0
-        self.paused_because: i64 = 0
-        """The sum of the reasons why reading is paused (broker/runtime/endpoint.py); 0 = it is not."""
+        self.gate = ReadGate(self, handlers.run_queue)
         self._undrained: Undrained | None = None
         """What the client leaves undrained, while its send path is congested."""
         self._uncommitted: Uncommitted | None = None
@@ -77,19 +77,20 @@ class ClientSocket(Endpoint):
 
     def data_received(self, data: bytes) -> None:
         """Handle all complete packets, then write the answers."""
-        if self.closing:
+        gate = self.gate
+        if gate.closed:
             return
         self.handlers.totals.bytes_received += len(data)
         self.decoder.feed(data)
-        if self.paused_because == 0:
+        if gate.reasons == 0:
             self.handlers.run_queue.handle_chunk(self, monotonic_us())
 
     def eof_received(self) -> bool:
         """The client will send no more: handle what has come, and close."""
-        if self.transport is not None and not self.closing:
+        if self.transport is not None and not self.gate.closed:
             self.why = self.transport.get_extra_info("failure", "")
         self.read_to_end()
-        if self.paused_because & AUTHENTICATING:
+        if self.gate.reasons & AUTHENTICATING:
             return True  # the handshake closes, after what the client has sent behind CONNECT
         self.close()
         return self._uncommitted is not None
@@ -97,10 +98,10 @@ class ClientSocket(Endpoint):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed, by either side."""
         transport = self.transport
-        if not self.closing or self.handlers.events.debug:
+        if not self.gate.closed or self.handlers.events.debug:
             self.peer = self.peer or peer_of(transport)  # lines may still be logged that name it
         self.transport = None
-        if not self.closing:
+        if not self.gate.closed:
             if transport is not None:
                 self.why = transport.get_extra_info("failure", "")
             if error is not None and transport is not None:
@@ -125,42 +126,24 @@ class ClientSocket(Endpoint):
         now = monotonic_us()
         session.set_congested(False, now)
         self._undrained = None
-        self.resume_reading(UNDRAINED)
+        self.gate.resume(UNDRAINED)
         self.wake()
 
     # -- reading
 
-    def handle_rest(self, now: int) -> None:
-        """Handle the rest of the chunk."""
-        if self.closing:
-            return
-        if self.paused_because != QUEUED and not self.ended:
-            self.paused_because &= ~QUEUED  # when the last other reason is cleared, it is queued again
-            return
-        self.paused_because = 0
-        self.handle_packets(now)
-        if self.paused_because == 0 and self.session is not None and self.transport is not None:
-            self.session.note_reading_paused(False, now)
-            self.transport.resume_reading()
-
-    def pause_reading(self, reason: int, now: int) -> None:
-        """Stop reading; what has been read already stays in the decoder."""
-        self.paused_because |= reason
+    def stop_reading(self, now: int) -> None:
+        """Read nothing more from the socket."""
         if self.transport is not None:
             if self.session is not None:
                 self.session.note_reading_paused(True, now)
             self.transport.pause_reading()
 
-    def resume_reading(self, reason: int) -> None:
-        """Clear a reason. If it was the last one, the run queue resumes reading."""
-        if self.paused_because & reason:
-            self.paused_because &= ~reason
-            if self.paused_because == 0:
-                self.paused_because = QUEUED
-                if reason == UNDRAINED:
-                    self.handlers.run_queue.resume_when_idle(self)
-                else:
-                    self.handlers.run_queue.resume_soon(self)
+    def start_reading(self, now: int) -> None:
+        """Read from the socket again."""
+        if self.transport is not None:
+            if self.session is not None:
+                self.session.note_reading_paused(False, now)
+            self.transport.resume_reading()
 
     def held(self) -> int:
         """Bytes received that no complete packet has come of, also those below this protocol."""
@@ -234,7 +217,7 @@ class ClientSocket(Endpoint):
         else:
             too_many = undrained.too_many_answers(pieces)
         if too_many:
-            self.pause_reading(UNDRAINED, monotonic_us())
+            self.gate.pause(UNDRAINED, monotonic_us())
 
     # -- waiting for commits of the journal (FC-27)
 
@@ -302,13 +285,12 @@ class ClientSocket(Endpoint):
 
     def begin_closing(self) -> None:
         """Ignore further input, and give back what has come of it."""
-        self.closing = True
-        self.paused_because = CLOSED
+        self.gate.close()
         self.decoder.discard()
 
     def abort(self) -> None:
         """Close at once, without writing or handling what is left."""
-        if not self.closing:
+        if not self.gate.closed:
             self.ends_by = reason_codes.UNSPECIFIED_ERROR
         self.begin_closing()
         if self.transport is not None:

@@ -13,8 +13,8 @@ from broker.connection.paced_packets import PacedPackets
 from broker.connection.publishing import ReceivedAliases
 from broker.connection.timers import HOLD, HoldTimer, KeepAliveTimer, RateTimer
 from broker.runtime.clock import monotonic_us
-from broker.runtime.endpoint import AUTHENTICATING, MEMORY, PACED, QUEUED, RATE
 from broker.runtime.origin import Origin
+from broker.runtime.read_gate import AUTHENTICATING, MEMORY, PACED, QUEUED, RATE
 from broker.sessions import SessionTimer
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback
@@ -64,6 +64,7 @@ class Connection(ClientSocket):
         published = False
         answers = False  # whether a packet may have been answered or freed a slot: one of QoS 0 does not
         decoder = self.decoder
+        gate = self.gate
         publishing = self.handlers.publishing
         try:
             while (
@@ -88,7 +89,7 @@ class Connection(ClientSocket):
                     answers = True
                     on_packet(self, packet, now)
                 count += 1
-                if count == READ_PACKETS or self.paused_because or (decoder.at_end and self._held_back is None):
+                if count == READ_PACKETS or gate.reasons or (decoder.at_end and self._held_back is None):
                     break
             else:  # what has been read ends inside a packet
                 if self.session is not None:
@@ -104,7 +105,7 @@ class Connection(ClientSocket):
                 self.wake()
             if session.outbox.pieces:
                 self.flush()
-        more = count == READ_PACKETS and self.paused_because == 0
+        more = count == READ_PACKETS and gate.reasons == 0
         if more or (published and self.handlers.run_queue.behind):  # or sessions do not keep up
             self._put_off(published, now)
 
@@ -122,13 +123,13 @@ class Connection(ClientSocket):
             return self.decoder.next_packet()
         if held_back is None:
             held_back = self._held_back = PacedPackets()
-        while not self.paused_because:
+        while not self.gate.reasons:
             packet = self.decoder.next_packet()
             if packet is None or held_back.may_overtake(packet):
                 return packet
             held_back.add(packet)
             if self.session is not None and held_back.is_full(self.session.paces_publishers()):
-                self.pause_reading(PACED, now)
+                self.gate.pause(PACED, now)
         return None
 
     def _fail_in_turn(self, error: MQTTError) -> None:
@@ -136,14 +137,14 @@ class Connection(ClientSocket):
         if self.paced and self._held_back is not None:
             self.decoder = Decoder()  # ignore what follows the error
             self.read_to_end()
-        if not self.closing:
+        if not self.gate.closed:
             self.fail(error)
 
     def _spend(self, rate: PublishRate, publish: Publish, now: int) -> None:
         """FC-23, FC-31: count a PUBLISH, and pause reading if the rate is used up."""
         at = rate.spend(publish, now)
-        if at > now and not (self.ended or self.closing):
-            self.pause_reading(RATE, now)
+        if at > now and not (self.gate.ended or self.gate.closed):
+            self.gate.pause(RATE, now)
             self.handlers.wheel.add(at, RateTimer(self))
             if self.session is not None:
                 self.session.throttle(True, now)
@@ -156,52 +157,53 @@ class Connection(ClientSocket):
         per_second = 0 if self.session is None else self.session.limits.producer_max_rate
         bytes_per_second = 0 if quota is None else quota.producer_max_bytes
         self._rate = PublishRate(per_second, bytes_per_second, now) if per_second or bytes_per_second else None
-        if self.paused_because & RATE and self.session is not None:
+        if self.gate.reasons & RATE and self.session is not None:
             self.session.throttle(False, now)
-            self.resume_reading(RATE)
+            self.gate.resume(RATE)
 
     def _put_off(self, published: bool, now: int) -> None:
         """Pause reading until the sessions keep up; for longer beyond the memory watermark (FC-32)."""
-        run_queue = self.handlers.run_queue
-        if published and run_queue.holding_back and not (self.ended or self.closing):
-            self.pause_reading(MEMORY, now)
+        gate = self.gate
+        if published and self.handlers.run_queue.holding_back and not (gate.ended or gate.closed):
+            gate.pause(MEMORY, now)
             self.handlers.wheel.add(now + HOLD, HoldTimer(self))
             return
-        self.pause_reading(QUEUED, now)
-        run_queue.resume_when_idle(self)
+        gate.put_off(now)
 
     def read_to_end(self) -> None:
         """Handle everything received [MQTT-3.14.4-3], even if reading is paused."""
-        self.ended = True
+        gate = self.gate
+        gate.ended = True
         self.paced = False
-        if self.paused_because & AUTHENTICATING:
+        if gate.reasons & AUTHENTICATING:
             return  # what is behind CONNECT has to wait for the session
-        self.paused_because |= QUEUED
-        while (self.paused_because or self._held_back is not None) and not self.closing:
-            self.handle_rest(monotonic_us())
+        gate.reasons |= QUEUED
+        while (gate.reasons or self._held_back is not None) and not gate.closed:
+            gate.handle_rest(monotonic_us())
 
     def pause_publishing(self) -> None:
         """FC-16: hold back the client's PUBLISHes, unless its stream has ended."""
-        if self.ended or self.closing:
+        if self.gate.ended or self.gate.closed:
             return
         self.paced = True
         held_back = self._held_back
         if held_back is not None and self.session is not None and held_back.is_full(self.session.paces_publishers()):
-            self.pause_reading(PACED, monotonic_us())
+            self.gate.pause(PACED, monotonic_us())
 
     def resume_publishing(self) -> None:
         """FC-16: handle the client's PUBLISHes again."""
         self.paced = False
-        if self.paused_because & PACED:
-            self.resume_reading(PACED)
-        elif self._held_back is not None and self.paused_because == 0:
-            self.pause_reading(QUEUED, monotonic_us())
-            self.handlers.run_queue.resume_soon(self)
+        gate = self.gate
+        if gate.reasons & PACED:
+            gate.resume(PACED)
+        elif self._held_back is not None and gate.reasons == 0:
+            gate.pause(PACED, monotonic_us())
+            gate.resume(PACED)  # what is held back is handled soon
 
     def read_acknowledgements(self) -> None:
         """FC-16: others are paced for the client's own queue. It drains when the client's acknowledgements are read."""
-        if self.paused_because & PACED and self._held_back is not None and not self._held_back.is_full(True):
-            self.resume_reading(PACED)
+        if self.gate.reasons & PACED and self._held_back is not None and not self._held_back.is_full(True):
+            self.gate.resume(PACED)
 
     # -- what the session asks for
 
@@ -261,7 +263,7 @@ class Connection(ClientSocket):
         self.limit_rate(self.heard_at)
         if session.outbox.pieces or session.outbound.backlog is not None:
             self.wake()
-        self.handlers.addresses.producers.limit(self, session, self.heard_at)
+        self.handlers.addresses.producers.limit(self.gate, session, self.heard_at)
 
     def fail(self, error: MQTTError) -> None:
         """Send the error's reason code, if the client's version has one, and close [MQTT-4.13.1-1]."""
@@ -289,11 +291,11 @@ class Connection(ClientSocket):
         The session is detached at once. `reason_sent`: the reason has been written already. `server_reference`: where
         the client is to go.
         """
-        if self.closing:
+        if self.gate.closed:
             return
         if reason_code != reason_codes.SUCCESS:
             self.ends_by = reason_code
-        self.why = reason or self.why or ("the connection was closed by the client" if self.ended else "")
+        self.why = reason or self.why or ("the connection was closed by the client" if self.gate.ended else "")
         if self.transport is None:
             self.begin_closing()  # `connection_lost` handles the last bytes, and detaches
             return

@@ -57,7 +57,7 @@ class Connections:
         count = 0
         for connection in list(self.open):
             client = connection.client
-            identity = None if client is None or connection.closing else client.identity
+            identity = None if client is None or connection.gate.closed else client.identity
             if identity is not None and identity.source == source and identity.user in names:
                 _close_user(connection)
                 closed.add(identity.user)

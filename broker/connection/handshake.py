@@ -21,7 +21,7 @@ from broker.connection.log import log_connected, log_taken_over
 from broker.connection.timers import IdentityTimer, RefusalTimer
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
-from broker.runtime.endpoint import AUTHENTICATING
+from broker.runtime.read_gate import AUTHENTICATING
 from broker.sessions import Sessions
 from broker.settings import Settings
 from broker.storage.owner import Owner
@@ -80,7 +80,7 @@ class Handshake:
             assert authentication is not None  # without it, CONNECT has been answered
             turn = authentication.turn(now)
             if turn is not None and turn.waiting is not None and turn.waits:
-                connection.pause_reading(AUTHENTICATING, now)
+                connection.gate.pause(AUTHENTICATING, now)
                 connection.turn = turn
                 turn.waiting.add_done_callback(partial(self._on_turn, connection, authentication, packet, turn))
             else:
@@ -107,7 +107,7 @@ class Handshake:
         if certified is not None:
             self._accept(connection, packet, {}, certified, now)
         elif self._access.check(packet, connection.listener, connection.transport):
-            connection.pause_reading(AUTHENTICATING, now)
+            connection.gate.pause(AUTHENTICATING, now)
             connection.handlers.newcomers.keep(connection, packet)
             on_answer = partial(self._on_answer, connection, packet)
             host, transport, origin = connection.host, connection.transport, connection.origin
@@ -118,7 +118,7 @@ class Handshake:
     def _on_answer(self, connection: "Connection", packet: Connect, answer: Outcome) -> None:
         """Continue with a CONNECT about which the chain of authenticators has been asked."""
         connection.turn = None
-        if connection.closing:
+        if connection.gate.closed:
             return  # by its client, or by `mqtt.connect_timeout`
         try:
             if isinstance(answer, MQTTError):
@@ -141,7 +141,7 @@ class Handshake:
         """Continue with an AUTH that had to wait for its turn."""
         connection.turn = None
         now = monotonic_us()
-        if connection.closing:
+        if connection.gate.closed:
             authentication.leave(turn, now)
             return
         try:
@@ -155,12 +155,12 @@ class Handshake:
     @staticmethod
     def _read_on(connection: "Connection") -> None:
         """Read what is behind CONNECT or AUTH."""
-        if connection.ended:  # the client has sent everything, and waits for the end
-            connection.paused_because &= ~AUTHENTICATING
+        if connection.gate.ended:  # the client has sent everything, and waits for the end
+            connection.gate.reasons &= ~AUTHENTICATING
             connection.read_to_end()
             connection.close()
         else:
-            connection.resume_reading(AUTHENTICATING)
+            connection.gate.resume(AUTHENTICATING)
 
     def _step(
         self, connection: "Connection", authentication: Authentication, step: Callable[[int], Answer], now: int
@@ -329,7 +329,7 @@ class Handshake:
         try:
             answer = authentication.go_on(packet, authentication.turn(now), now)
         except MQTTError as error:
-            if not authentication.delay or connection.ended:
+            if not authentication.delay or connection.gate.ended:
                 raise
             _refuse_later(connection, authentication.delay, error, now)
             return
@@ -338,7 +338,7 @@ class Handshake:
 
 def _refuse_later(connection: "Connection", delay: int, error: MQTTError, now: int) -> None:
     """Refuse a client after a delay, and read nothing until then. Nothing that it has sent is kept for it."""
-    connection.pause_reading(AUTHENTICATING, now)
+    connection.gate.pause(AUTHENTICATING, now)
     if connection.session is None:
         connection.authentication = None
     error.__traceback__ = error.__cause__ = error.__context__ = None  # their frames hold what it has sent

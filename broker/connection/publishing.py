@@ -88,12 +88,12 @@ class Publishing:
         try:
             if self._checks_all or publish.properties is not None:
                 self._check(connection, session, publish)
-            verdict = self._messages.publish(publish, session, connection)
+            verdict = self._messages.publish(publish, session, connection.gate)
         except PublishRefused as refused:
             self._refuse(session, publish, refused, now)
             return
         if verdict == FULL:
-            self._addresses.overflow(connection, session, publish, now)
+            self._addresses.overflow(connection.gate, session, publish, now)
         else:
             session.inbound.answer(publish, verdict == MATCHED, now)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 from broker.runtime.clock import SECOND, wall_us
-from broker.runtime.endpoint import MEMORY, RATE
+from broker.runtime.read_gate import MEMORY, RATE
 from broker.runtime.timers import TICK, Timer, Wheel
 from protocol import reason_codes
 from protocol.errors import MQTTError
@@ -70,7 +70,7 @@ class SocketDeadlines:
 
 def end_handshake(socket: "ClientSocket") -> None:
     """Close a connection whose client has not completed CONNECT and authentication in time."""
-    if not socket.closing:
+    if not socket.gate.closed:
         socket.close(reason="no CONNECT, or no completed authentication, within mqtt.connect_timeout")
 
 
@@ -101,7 +101,7 @@ class IdentityTimer(Timer):
 
     def wanted(self) -> bool:
         """False once it is closing."""
-        return not self.connection.closing
+        return not self.connection.gate.closed
 
     def start(self, now: int) -> None:
         """Wait for it."""
@@ -128,7 +128,7 @@ class RefusalTimer(Timer):
 
     def wanted(self) -> bool:
         """False once it is closing."""
-        return not self.connection.closing
+        return not self.connection.gate.closed
 
     def due(self, now: int) -> None:
         """Refuse it."""
@@ -146,14 +146,14 @@ class KeepAliveTimer(Timer):
 
     def wanted(self) -> bool:
         """False once it is closing."""
-        return not self.connection.closing
+        return not self.connection.gate.closed
 
     def due(self, now: int) -> None:
         """Close it, or wait for the time that is left."""
         connection = self.connection
-        if connection.closing:
+        if connection.gate.closed:
             return
-        if connection.paused_because:  # PINGREQs may wait in its socket; `heard_at` is set when they are read
+        if connection.gate.reasons:  # PINGREQs may wait in its socket; `heard_at` is set when they are read
             connection.handlers.wheel.add(now + self._keep_alive, self)
             return
         deadline = connection.heard_at + self._keep_alive
@@ -173,14 +173,14 @@ class RateTimer(Timer):
 
     def wanted(self) -> bool:
         """False once it is closing."""
-        return not self.connection.closing
+        return not self.connection.gate.closed
 
     def due(self, now: int) -> None:
         """Resume reading."""
         connection = self.connection
         if connection.session is not None:
             connection.session.throttle(False, now)
-            connection.resume_reading(RATE)
+            connection.gate.resume(RATE)
 
 
 HOLD: Final = SECOND
@@ -196,8 +196,8 @@ class HoldTimer(Timer):
 
     def wanted(self) -> bool:
         """False once it is closing."""
-        return not self.connection.closing
+        return not self.connection.gate.closed
 
     def due(self, now: int) -> None:
         """Resume reading."""
-        self.connection.resume_reading(MEMORY)
+        self.connection.gate.resume(MEMORY)

@@ -6,7 +6,7 @@ from broker.routing.retained import Retained
 from broker.routing.router import CLOSED, FULL, Router
 from broker.routing.topic_rules import TopicRules
 from broker.runtime.clock import SECOND
-from broker.runtime.endpoint import Endpoint
+from broker.runtime.read_gate import ReadGate
 from broker.storage.journal import Journal
 from protocol import properties as props
 from protocol.properties import Properties
@@ -28,10 +28,10 @@ class Messages:
         self._topic_rules = topic_rules
         self._journal = journal
 
-    def publish(self, publish: Publish, publisher: Session, endpoint: Endpoint | None) -> int:
+    def publish(self, publish: Publish, publisher: Session, gate: ReadGate | None) -> int:
         """Route a PUBLISH, and retain it if RETAIN is set; returns NOBODY, MATCHED or FULL. Raises PublishRefused.
 
-        `endpoint` is the connection on which it has come; None = none.
+        `gate`: of the connection on which it has come; None = none.
         """
         journal = self._journal
         if journal is not None:
@@ -48,8 +48,8 @@ class Messages:
                 commit = journal.end()
                 if commit and publish.qos:  # FC-27: it is acknowledged when it is on disk
                     publisher.outbox.wait_for(commit)
-                if journal.needed and endpoint is not None:
-                    journal.commits.added_by(endpoint, publish.received_at)
+                if journal.needed and gate is not None:
+                    journal.commits.added_by(gate, publish.received_at)
 
     def _publish_state(self, publish: Publish, publisher: Session) -> int:
         """Route a PUBLISH to a closed topic if it is a bridge's state of its own connection. Raises PublishRefused."""

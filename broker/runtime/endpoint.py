@@ -1,6 +1,4 @@
-"""The interface of a client's connection for the packages below it, and the reasons to pause reading."""
-
-from typing import Final
+"""The interface of a client's connection for the rooms below it."""
 
 from mypy_extensions import i64, u8
 
@@ -8,35 +6,12 @@ from broker.disconnects import LOST
 from protocol import reason_codes
 from session.host import Host
 
-QUEUED: Final = 1
-"""Sessions have to run first: the rest of the chunk is in the decoder until the run queue calls `handle_rest`."""
-UNDRAINED: Final = 2
-"""The client has to drain its deliveries first (FC-15)."""
-RATE: Final = 4
-"""The client's publish rate is used up (FC-23)."""
-PARKED: Final = 8
-"""The session's producer window is used up (FC-25)."""
-CLOSED: Final = 16
-"""The connection is closing: further input is ignored."""
-PACED: Final = 32
-"""The client is paced, and the limit of what is held back is reached (FC-16)."""
-COMMIT: Final = 64
-"""Too much waits for a commit of the journal (FC-27)."""
-AUTHENTICATING: Final = 128
-"""The chain of authenticators has been asked about the client's CONNECT."""
-MEMORY: Final = 256
-"""The client has published while the process is above its memory watermark (FC-32)."""
-
 
 class Endpoint(Host):
     """Runs one client's session while the client is connected."""
 
     def __init__(self) -> None:
-        self.closing = False  # beside `awake`: booleans that follow each other share eight bytes
-        """Whether further input of the client is ignored."""
-        self.ended = False
-        """Whether the stream from the client has ended."""
-        self.paced = False
+        self.paced = False  # beside `awake`: booleans that follow each other share eight bytes
         """Whether the client's PUBLISHes are held back (FC-16)."""
         self.end_logged = False
         self.close_when_committed = False
@@ -52,20 +27,16 @@ class Endpoint(Host):
         """Handle what has been read, or a part of it, and write the answers."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def pause_reading(self, reason: int, now: int) -> None:
-        """Stop reading; what has been read already stays in the decoder."""
+    def stop_reading(self, now: int) -> None:
+        """Read nothing more from the socket."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def resume_reading(self, reason: int) -> None:
-        """Clear a reason. If it was the last one, the run queue resumes reading."""
+    def start_reading(self, now: int) -> None:
+        """Read from the socket again."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def limit_rate(self, now: int) -> None:
         """The client's publish rate may have another limit now (FC-31)."""
-        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
-
-    def handle_rest(self, now: int) -> None:
-        """Handle the rest of the chunk."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def read_to_end(self) -> None:

@@ -11,6 +11,7 @@ from typing import Final, final
 
 from broker.runtime.clock import monotonic_us
 from broker.runtime.endpoint import Endpoint
+from broker.runtime.read_gate import ReadGate, Resumer
 
 _CONTEXT: Final = Context()
 """Nothing here uses context variables, so the loop need not copy them for each turn."""
@@ -33,7 +34,7 @@ def _abort(connection: Endpoint, message: str, error: Exception) -> None:
 
 
 @final
-class RunQueue:
+class RunQueue(Resumer):
     """The connections whose sessions are awake, in the order in which they run.
 
     A session never waits for a slow socket: deliveries for a congested send path are queued (FC-3).
@@ -50,23 +51,23 @@ class RunQueue:
         self._scheduled = False
         self._call_soon: Callable[..., object] | None = None
         self._reading = False
-        self._resuming_when_idle: list[Endpoint] = []
+        self._resuming_when_idle: list[ReadGate] = []
         self._waited = 0
-        self._resuming_soon: list[Endpoint] = []
+        self._resuming_soon: list[ReadGate] = []
 
     def hold_back(self, on: bool) -> None:
         """FC-32: have each publisher wait after what it has been read, or end that."""
         self.holding_back = self.behind = on
 
-    def resume_when_idle(self, connection: Endpoint) -> None:
-        """Resume reading the connection when no session is awake, or after MOST_WAITED turns."""
-        self._resuming_when_idle.append(connection)
+    def resume_when_idle(self, gate: ReadGate) -> None:
+        """Resume reading a connection when no session is awake, or after MOST_WAITED turns."""
+        self._resuming_when_idle.append(gate)
         if not self._scheduled:
             self._schedule()
 
-    def resume_soon(self, connection: Endpoint) -> None:
-        """Resume reading the connection in the next turn, even if sessions are awake."""
-        self._resuming_soon.append(connection)
+    def resume_soon(self, gate: ReadGate) -> None:
+        """Resume reading a connection in the next turn, even if sessions are awake."""
+        self._resuming_soon.append(gate)
         if not self._scheduled:
             self._schedule()
 
@@ -139,14 +140,15 @@ class RunQueue:
                 self._waited = 0
                 self._handle_rest(self._resuming_when_idle, 1 if self._awake else TURN_READERS, now)
 
-    def _handle_rest(self, waiting: list[Endpoint], count: int, now: int) -> None:
-        """Call `handle_rest` of the first `count` connections; it may append others."""
+    def _handle_rest(self, waiting: list[ReadGate], count: int, now: int) -> None:
+        """Have the first `count` connections handle their rests; that may append others."""
         readers = waiting[:count]
         del waiting[:count]
-        for connection in readers:
+        for gate in readers:
+            endpoint = gate.endpoint
             try:
-                connection.handle_rest(now)
+                gate.handle_rest(now)
             except Exception as error:
-                _abort(connection, "reading the rest of a chunk has failed", error)
+                _abort(endpoint, "reading the rest of a chunk has failed", error)
         if waiting and not self._scheduled:
             self._schedule()

@@ -184,7 +184,7 @@ class Listeners:
         for _ in range(TURNS):
             await asyncio.sleep(0)
             for connection in list(self._broker.connections.open):
-                if connection.listener in names and not connection.closing:
+                if connection.listener in names and not connection.gate.closed:
                     count[connection.listener] += 1
                     connection.close(reason_codes.ADMINISTRATIVE_ACTION, "its listener has been closed")
                 await slices.breathe()

@@ -232,7 +232,7 @@ class OpenListener:
             protocol,
             self._turns,
             refused=partial(log_websocket_refused, connection),
-            is_newcomer=lambda: connection.session is None and not connection.closing,
+            is_newcomer=lambda: connection.session is None and not connection.gate.closed,
         )
         return cast("asyncio.Protocol", transport)
 

@@ -35,7 +35,7 @@ def disconnect_all(
     lost = 0
     everyone = list(connections.open)
     for connection in everyone:
-        if (connection.paced or connection.paused_because) and monotonic_us() < until:
+        if (connection.paced or connection.gate.reasons) and monotonic_us() < until:
             connection.read_to_end()  # what waits has come before: a DISCONNECT cancels the will [MQTT-3.14.4-3]
     for connection in everyone:
         if connection.will is None:

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, final
 
-from broker.runtime.endpoint import COMMIT, Endpoint
+from broker.runtime.endpoint import Endpoint
+from broker.runtime.read_gate import COMMIT, ReadGate
 from broker.storage.disk_thread import DiskThread
 from broker.storage.errors import StorageError
 from broker.storage.frame import HEAD_SIZE, padded
@@ -94,7 +95,7 @@ class Commits:
         self._sync = sync
         self._bytes = 0
         self._ended: list[list[bytes]] = []  # frames before the one that is being filled, for the same commit
-        self._paused: list[Endpoint] = []
+        self._paused: list[ReadGate] = []
         self._waiting: deque[tuple[int, Endpoint]] = deque()
         self._committing = False
         self._wanted = False
@@ -163,11 +164,11 @@ class Commits:
         """Whether so much waits for the next commit that who adds to it has to pause."""
         return self.position() > self.most_waiting or len(self._ended) > 0
 
-    def added_by(self, endpoint: Endpoint, now: int) -> None:
-        """What this endpoint has published has been added: pause reading it, if too much waits, until less does."""
-        if self.behind() and not (endpoint.ended or endpoint.closing):
-            endpoint.pause_reading(COMMIT, now)
-            self._paused.append(endpoint)
+    def added_by(self, gate: ReadGate, now: int) -> None:
+        """What a client has published has been added: pause reading it, if too much waits, until less does."""
+        if self.behind() and not (gate.ended or gate.closed):
+            gate.pause(COMMIT, now)
+            self._paused.append(gate)
 
     def wait(self, endpoint: Endpoint, commit: int) -> None:
         """Call the endpoint's `on_commit` when this commit has returned."""
@@ -233,8 +234,8 @@ class Commits:
         self._committing = True
         self._put(self.number - len(frames), frames)
         paused, self._paused = self._paused, []
-        for endpoint in paused:  # nothing waits for the next commit yet
-            endpoint.resume_reading(COMMIT)
+        for gate in paused:  # nothing waits for the next commit yet
+            gate.resume(COMMIT)
 
     def _put(self, first: int, frames: list[list[bytes]]) -> None:
         append = self._append

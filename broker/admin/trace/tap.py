@@ -41,7 +41,7 @@ class Tap:
     def attach(self) -> None:
         """Begin; packets that have been received and are not handled yet are not shown."""
         transport = self.connection.transport
-        if transport is None or self.connection.closing:
+        if transport is None or self.connection.gate.closed:
             return
         self._from_client.split(self.connection.decoder.held())
         self._outgoing = _Outgoing(transport, self)

@@ -193,7 +193,7 @@ class Trace:
         self._taps.clear()
 
     def _opened(self, connection: Connection) -> None:
-        if not self.active or connection.closing or not self.wanted.is_about(connection):
+        if not self.active or connection.gate.closed or not self.wanted.is_about(connection):
             return
         if len(self._taps) >= MOST_TAPPED:
             return

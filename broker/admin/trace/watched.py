@@ -5,15 +5,7 @@ from typing import Final
 from broker.admin.waiting import because, waits_for
 from broker.clients import Client
 from broker.connection.connection import Connection
-from broker.runtime.endpoint import (
-    AUTHENTICATING,
-    COMMIT,
-    MEMORY,
-    PACED,
-    PARKED,
-    RATE,
-    UNDRAINED,
-)
+from broker.runtime.read_gate import PACED, REASONS
 from session.counters import Counters
 
 GATED: Final = "gated"
@@ -40,27 +32,17 @@ _OTHERS: Final = {
     "publish_discarded": ("discarded", "PUBLISH: its address is full"),
     "receive_maximum_exceeded": ("refused", "PUBLISH beyond Receive Maximum"),
 }
-_PAUSED: Final = {  # QUEUED is not among them: it ends in the next turn of the loop
-    UNDRAINED: "the client does not drain its deliveries (FC-15)",
-    RATE: "its publish rate is used up (FC-23)",
-    PARKED: "its producer window is used up (FC-25)",
-    PACED: "publishers are paced, and enough is held back (FC-16)",
-    COMMIT: "too much waits for the disk (FC-27)",
-    AUTHENTICATING: "its login is checked",
-    MEMORY: "the memory watermark is reached (FC-32)",
-}
-
 Decision = tuple[str, str]
 """An event and what it is about."""
 
 
 def reading_paused(connection: Connection) -> list[str]:
     """Why a client is not read; empty if it is."""
-    reasons = connection.paused_because
-    if connection.closing:
+    reasons = connection.gate.reasons
+    if connection.gate.closed:
         return []
-    found = [text for bit, text in _PAUSED.items() if reasons & bit]
-    if connection.paced and _PAUSED[PACED] not in found:
+    found = [text for bit, text in REASONS.items() if reasons & bit]
+    if connection.paced and REASONS[PACED] not in found:
         found.append("PUBLISHes only: publishers are paced (FC-16)")
     return found
 

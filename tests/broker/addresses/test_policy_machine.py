@@ -150,7 +150,7 @@ class AddressesMachine(RuleBasedStateMachine):
         for known in local.broker.clients.known():
             assert addresses.producers.parked(known.session) == []
             assert isinstance(known.connection, Connection)
-            assert known.connection.paused_because == 0
+            assert known.connection.gate.reasons == 0
 
     def _check_order(self, got: list[int]) -> None:
         """FC-9: per publisher, topic and QoS."""

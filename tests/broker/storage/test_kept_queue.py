@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.runtime.endpoint import QUEUED
+from broker.runtime.read_gate import QUEUED
 from broker.storage.compaction import Compaction
 from broker.storage.found import names
 from broker.storage.frame import SECTOR
@@ -335,7 +335,7 @@ def test_many_frames_in_a_commit(tmp_path: Path) -> None:
         on_disk(local, storage)
         storage.journal.commits.most_waiting = len(BODY)
         first = storage.journal.commits.number
-        publisher.connection.pause_reading(QUEUED, 0)
+        publisher.connection.gate.pause(QUEUED, 0)
         publisher.send(packets)
         local.run(publisher.connection.eof_received)  # so all of it is handled at once
         on_disk(local, storage)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.runtime.clock import monotonic_us
-from broker.runtime.endpoint import PARKED, RATE, UNDRAINED
+from broker.runtime.read_gate import PARKED, RATE, UNDRAINED
 from protocol.ping import Pingreq, Pingresp
 from tests.support.broker.full import publisher
 from tests.support.broker.local import LocalBroker, LocalClient
@@ -21,9 +21,9 @@ def pongs(client: LocalClient) -> int:
 def step(local: LocalBroker, client: LocalClient, begins: bool, reason: int) -> None:
     """A reason begins, or ends."""
     if begins:
-        local.run(lambda: client.connection.pause_reading(reason, monotonic_us()))
+        local.run(lambda: client.connection.gate.pause(reason, monotonic_us()))
     else:
-        local.run(lambda: client.connection.resume_reading(reason))
+        local.run(lambda: client.connection.gate.resume(reason))
 
 
 @given(STEPS)
