@@ -19,6 +19,7 @@ from broker.connection.connection import Connection
 from broker.connection.connections import Connections
 from broker.connection.handlers import Handlers
 from broker.connection.handshake import Handshake
+from broker.connection.newcomers import Newcomers
 from broker.connection.publishing import Publishing
 from broker.connection.subscribing import Subscribing
 from broker.events import Events
@@ -45,6 +46,7 @@ from protocol import reason_codes
 
 if TYPE_CHECKING:
     from broker.auth.authenticators.authenticators import Authenticators
+    from broker.storage.commits import Commits
 
 
 def open_authenticators(config: Config, guard: Guard, connections: Connections) -> "Authenticators | None":
@@ -121,11 +123,27 @@ class Broker:
         self.drop_events = self._new_drop_events(config)
         self.connections = Connections()
         commits = journal.commits if journal is not None else None
-        self._admission = admission = Admission(settings, capabilities, topic_rules, self.clients)
+        self._admission = Admission(settings, capabilities, topic_rules, self.clients)
         guard = Guard.of(config.authentication.failed_logins)
         self.authenticators = authenticators = open_authenticators(config, guard, self.connections)
-        self._access = access = Access(config, guard, None if authenticators is None else authenticators.chain)
-        self.handlers = Handlers(
+        self._access = Access(config, guard, None if authenticators is None else authenticators.chain)
+        self.handlers = self._new_handlers(commits)
+        """The argument of each new `Connection`."""
+        self.guard_retained()
+        self.watched = self._open_files(config)
+        """Files that the server has to watch."""
+        self.jobs: list[Callable[[], Coroutine[Any, Any, None]]] = self._open_plugins(config)
+        """What the server has to run beside the broker."""
+
+    def _new_handlers(self, commits: "Commits | None") -> Handlers:
+        settings, topic_rules, authorizer = self.settings, self.topic_rules, self.authorizer
+        capabilities = self.capabilities
+        newcomers = Newcomers(settings)
+        subscribing = Subscribing(
+            settings, self.router, self.retained, capabilities, topic_rules, self.events, authorizer, self.quotas
+        )
+        asked = (settings, capabilities, self._access, self._admission, self.sessions, self.totals, self.events)
+        return Handlers(
             settings,
             self.wheel,
             self.run_queue,
@@ -135,19 +153,12 @@ class Broker:
             self.addresses,
             self.sessions,
             self.connections,
-            Handshake(settings, capabilities, access, admission, self.sessions, self.totals, self.events, authorizer),
-            Publishing(messages, self.addresses, capabilities, topic_rules, self.events, commits, authorizer),
-            Subscribing(
-                settings, self.router, self.retained, capabilities, topic_rules, self.events, authorizer, self.quotas
-            ),
+            newcomers,
+            Handshake(*asked, newcomers, subscribing, authorizer),
+            Publishing(self.messages, self.addresses, capabilities, topic_rules, self.events, commits, authorizer),
+            subscribing,
             commits,
         )
-        """The argument of each new `Connection`."""
-        self.guard_retained()
-        self.watched = self._open_files(config)
-        """Files that the server has to watch."""
-        self.jobs: list[Callable[[], Coroutine[Any, Any, None]]] = self._open_plugins(config)
-        """What the server has to run beside the broker."""
 
     def _new_router(self, config: Config, topic_rules: TopicRules, journal: Journal | None) -> Router:
         settings, authorizer = self.settings, self.authorizer

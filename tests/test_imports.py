@@ -187,6 +187,13 @@ def _room(module: str) -> str:
     return ".".join(module.split(".")[:2]) if module.count(".") > 1 else module.partition(".")[0]
 
 
+def test_no_file_of_a_connection_is_in_a_cycle() -> None:
+    """Handlers see `Peer`, which imports none of them."""
+    known = {name: path for name, path in modules().items() if name.startswith("broker.connection.")}
+    assert known
+    assert cycles({name: set(imported(path, known)) - {name} for name, path in known.items()}) == []
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_rooms_import_each_other_one_way(package: str) -> None:
     """Of two rooms at most one imports the other, also for typing; a file beside the rooms counts as one."""

@@ -46,6 +46,8 @@ TESTED_WITH: Final = {
     "broker/auth/rule_files/rule_files": "broker/auth/rule_files/test_rules_file.py",
     "broker/auth/authenticators/failures": "broker/auth/authenticators/test_guard.py",
     "broker/auth/method": "broker/auth/test_scram.py",
+    "broker/connection/aliases": "broker/connection/test_publishing_aliases.py",
+    "broker/connection/peer": "by everything that starts one",
     "broker/connection/handlers": "by everything that starts one",
     "broker/admin/api/audit": "broker/admin/api/test_actions.py",
     "broker/admin/api/overview": "broker/admin/api/test_actions.py",

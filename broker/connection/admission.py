@@ -1,19 +1,17 @@
 """Checks a CONNECT: before authentication rate, client id and number of connections, after it the will."""
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from broker.clients import Clients
 from broker.connection.capabilities import Capabilities, is_text
 from broker.connection.connection_rate import ConnectionRate
+from broker.connection.peer import Peer
 from broker.routing.topic_rules import TopicRules
 from broker.settings import Settings
 from protocol import reason_codes
 from protocol.connect import MQTT_3_1, REFUSED_3_1_1, Connect, Will
 from protocol.errors import MQTTError, TopicNameInvalid, UnsupportedProtocolVersion
 from protocol.replies import Redirected
-
-if TYPE_CHECKING:
-    from broker.connection.connection import Connection
 
 
 @final
@@ -35,7 +33,7 @@ class Admission:
         rate = self._settings.max_connection_rate
         self._rate = ConnectionRate(rate) if rate else None
 
-    def check_rate(self, connection: "Connection", now: int) -> None:
+    def check_rate(self, connection: Peer, now: int) -> None:
         """Raise MQTTError if clients connect from this host faster than `max_connection_rate` allows."""
         if self._rate is not None and not self._rate.admit(connection.host, now):
             raise MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, "too many connections a second from one IP address")

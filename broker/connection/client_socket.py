@@ -4,19 +4,17 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from mypy_extensions import i64
-
 from broker.connection.handlers import Handlers
 from broker.connection.log import host_of, peer_of
 from broker.connection.newcomers import most_of_connect
+from broker.connection.peer import Peer
 from broker.connection.transport import left_in_socket
 from broker.connection.uncommitted import Uncommitted
 from broker.connection.undrained import Undrained
 from broker.runtime.clock import SECOND, monotonic_us
-from broker.runtime.endpoint import Endpoint
 from broker.runtime.origin import Origin
 from broker.runtime.os_errors import text_of
-from broker.runtime.read_gate import AUTHENTICATING, UNDRAINED, ReadGate
+from broker.runtime.read_gate import AUTHENTICATING, UNDRAINED
 from protocol import reason_codes
 from protocol.decoder import Decoder
 from session.session import Session
@@ -31,30 +29,18 @@ CLOSE_TIMEOUT: Final = 5 * SECOND
 """Microseconds in which a client has to drain what is left; then its connection is aborted."""
 
 
-class ClientSocket(Endpoint):
+class ClientSocket(Peer):
     """An asyncio protocol (duck-typed: native classes cannot inherit it)."""
 
     def __init__(self, handlers: Handlers, listener: str, origin: Origin | None = None) -> None:
         """`origin`: of a client behind a trusted proxy."""
-        super().__init__()
-        # Attributes used for each chunk and packet come first: with many connections each cache line counts.
+        decoder = Decoder(most_of_connect(handlers.settings), handlers.known_topics)
+        super().__init__(decoder, handlers.run_queue, listener, origin)
         self.handlers = handlers
-        self.transport: asyncio.Transport | None = None
-        self.decoder = Decoder(most_of_connect(handlers.settings), handlers.known_topics)
-        self.session: Session | None = None
-        """The session whose data is written; None before CONNACK, and when it is detached."""
-        self.heard_at: i64 = 0
-        self.gate = ReadGate(self, handlers.run_queue)
         self._undrained: Undrained | None = None
         """What the client leaves undrained, while its send path is congested."""
         self._uncommitted: Uncommitted | None = None
         """What waits for a commit of the journal (FC-27)."""
-        self.listener = listener
-        self.origin = origin
-        self.peer = "" if origin is None else origin.peer
-        """The peer address, for the log; without a proxy empty while there is a transport that knows it."""
-        self.why = ""
-        """Why the connection ends; empty until then."""
 
     # -- what the subclass does
 

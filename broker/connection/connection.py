@@ -2,15 +2,11 @@
 
 from typing import Final, final
 
-from broker.auth.authenticators.turn import Turn
-from broker.auth.exchange import Authentication
-from broker.clients import Client
 from broker.connection.client_socket import CONGESTED, ClientSocket
 from broker.connection.dispatch import on_packet
 from broker.connection.handlers import Handlers
 from broker.connection.log import log_closed, log_disconnected, log_refused
 from broker.connection.paced_packets import PacedPackets
-from broker.connection.publishing import ReceivedAliases
 from broker.connection.timers import HOLD, HoldTimer, KeepAliveTimer, RateTimer
 from broker.runtime.clock import monotonic_us
 from broker.runtime.origin import Origin
@@ -18,7 +14,6 @@ from broker.runtime.read_gate import AUTHENTICATING, MEMORY, PACED, QUEUED, RATE
 from broker.sessions import SessionTimer
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback
-from protocol.connect import Will
 from protocol.decoder import Decoder
 from protocol.errors import MQTTError
 from protocol.packet import Packet
@@ -42,18 +37,6 @@ class Connection(ClientSocket):
         """Packets received while paced and not handled yet."""
         self._rate: PublishRate | None = None
         """What the client may publish (FC-23, FC-31); None = any number."""
-        self.client: Client | None = None
-        self.client_id = ""
-        """From CONNECT, or assigned by the broker; empty before that."""
-        self.authentication: Authentication | None = None
-        """The authentication exchange; None without an Authentication Method, or before CONNECT."""
-        self.turn: Turn | None = None
-        """The turn of its login, while that is decided about or waits for it."""
-        self.will: Will | None = None
-        self.aliases: ReceivedAliases | None = None
-        """The client's topic aliases; None until the first."""
-        self.maximum_packet_size = 0
-        """The client's Maximum Packet Size; 0 = none, or before CONNECT."""
 
     # -- handling packets
 
@@ -87,7 +70,7 @@ class Connection(ClientSocket):
                     session.sender.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
                 else:
                     answers = True
-                    on_packet(self, packet, now)
+                    on_packet(self.handlers, self, packet, now)
                 count += 1
                 if count == READ_PACKETS or gate.reasons or (decoder.at_end and self._held_back is None):
                     break
@@ -256,7 +239,7 @@ class Connection(ClientSocket):
         self.handlers.newcomers.remove(self)
         self.handlers.handshakes.forget(self)
         if keep_alive:
-            self.handlers.wheel.add(self.heard_at + keep_alive, KeepAliveTimer(self, keep_alive))
+            self.handlers.wheel.add(self.heard_at + keep_alive, KeepAliveTimer(self.handlers.wheel, self, keep_alive))
         if self.transport is not None:
             # FC-10: with a byte window, a transport that holds anything is congested.
             self.transport.set_write_buffer_limits(CONGESTED if session.limits.consumer_window_size < 0 else 0)
@@ -267,7 +250,9 @@ class Connection(ClientSocket):
 
     def fail(self, error: MQTTError) -> None:
         """Send the error's reason code, if the client's version has one, and close [MQTT-4.13.1-1]."""
-        log_refused(self, error)
+        handlers = self.handlers
+        handlers.totals.count_refused(self.listener, error.reason_code)
+        log_refused(handlers.events, self, error, handlers.settings.max_packet_size)
         transport = self.transport
         if self.session is not None:
             self.close(error.reason_code, error.message)
@@ -339,7 +324,7 @@ class Connection(ClientSocket):
         """The socket is closed, by either side."""
         self._detach_session(now)
         if self.handlers.events.debug and not self.end_logged:
-            log_closed(self)
+            log_closed(self.handlers.events, self)
         handlers = self.handlers
         handlers.connections.remove(self)
         handlers.newcomers.remove(self)
@@ -358,7 +343,7 @@ class Connection(ClientSocket):
         client = self.client
         assert client is not None  # it has a session
         self.handlers.totals.disconnects.count(self.ends_by)
-        log_disconnected(self)
+        log_disconnected(self.handlers.events, self)
         client.note_disconnect(self.ends_by, now)
         self.session = None
         self.client = None

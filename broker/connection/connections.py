@@ -2,15 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import structlog
 
+from broker.connection.peer import Peer
 from broker.telemetry.slices import Slices
 from protocol import reason_codes
-
-if TYPE_CHECKING:
-    from broker.connection.connection import Connection
 
 
 @final
@@ -18,8 +16,8 @@ class Connections:
     """All open connections."""
 
     def __init__(self) -> None:
-        self.open: set[Connection] = set()
-        self.on_opened: Callable[[Connection], None] | None = None
+        self.open: set[Peer] = set()
+        self.on_opened: Callable[[Peer], None] | None = None
         """Called with each connection that is opened, while a trace runs."""
         self.on_last_gone: Callable[[], None] | None = None
         """Called when the last connection is closed: the server waits for that when it stops."""
@@ -30,13 +28,13 @@ class Connections:
     def __len__(self) -> int:
         return len(self.open)
 
-    def add(self, connection: "Connection") -> None:
+    def add(self, connection: Peer) -> None:
         """A client has opened a connection."""
         self.open.add(connection)
         if self.on_opened is not None:
             self.on_opened(connection)
 
-    def remove(self, connection: "Connection") -> None:
+    def remove(self, connection: Peer) -> None:
         """A connection is closed."""
         self.open.discard(connection)
         if not self.open and self.on_last_gone is not None:
@@ -67,7 +65,7 @@ class Connections:
             self._log.info("users_disconnected", source=source, users=len(closed), connections=count)
 
 
-def _close_user(connection: "Connection") -> None:
+def _close_user(connection: Peer) -> None:
     """Disconnect a user who has to log in again. An error in that is reported: others have to be disconnected too."""
     try:
         connection.close(reason_codes.ADMINISTRATIVE_ACTION, "the user has been removed or changed")

@@ -1,7 +1,8 @@
 """Handles the packets of a client, except PUBLISH and PUBACK with a session, which the connection handles itself."""
 
-from typing import TYPE_CHECKING
 
+from broker.connection.handlers import Handlers
+from broker.connection.peer import Peer
 from broker.disconnects import by_client
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Pubcomp, Pubrec, Pubrel
@@ -14,20 +15,17 @@ from protocol.subscribe import Subscribe
 from protocol.unsubscribe import Unsubscribe
 from session.session import Session
 
-if TYPE_CHECKING:
-    from broker.connection.connection import Connection
 
-
-def on_packet(connection: "Connection", packet: Packet, now: int) -> None:
+def on_packet(handlers: Handlers, connection: Peer, packet: Packet, now: int) -> None:
     """Handle a packet. Raises MQTTError if the connection must be closed."""
     session = connection.session
     if session is None:
-        connection.handlers.handshake.on_packet(connection, packet, now)
+        handlers.handshake.on_packet(connection, packet, now)
     else:
-        _on_packet(connection, session, packet, now)
+        _on_packet(handlers, connection, session, packet, now)
 
 
-def _on_packet(connection: "Connection", session: Session, packet: Packet, now: int) -> None:
+def _on_packet(handlers: Handlers, connection: Peer, session: Session, packet: Packet, now: int) -> None:
     if isinstance(packet, Pubrec):
         session.sender.acknowledge(packet_types.PUBREC, packet.packet_id, packet.reason_code, now)
     elif isinstance(packet, Pubrel):
@@ -40,20 +38,19 @@ def _on_packet(connection: "Connection", session: Session, packet: Packet, now: 
         session.reply(PINGRESP_BYTES)  # [MQTT-3.12.4-1]
     elif isinstance(packet, Subscribe):
         if connection.client is not None:
-            connection.handlers.subscribing.subscribe(connection.client, packet, now)
+            handlers.subscribing.subscribe(connection.client, packet, now)
     elif isinstance(packet, Unsubscribe):
         if connection.client is not None:
-            connection.handlers.subscribing.unsubscribe(connection.client, packet)
+            handlers.subscribing.unsubscribe(connection.client, packet)
     elif isinstance(packet, Auth):
-        connection.handlers.handshake.reauthenticate(connection, session, packet, now)
+        handlers.handshake.reauthenticate(connection, session, packet, now)
     elif isinstance(packet, Disconnect):
-        _on_disconnect(connection, packet)
+        _on_disconnect(handlers, connection, packet)
     else:  # the decoder refuses a second CONNECT
         raise ProtocolError(f"{type(packet).__name__} must not be sent by a client")
 
 
-def _on_disconnect(connection: "Connection", packet: Disconnect) -> None:
-    handlers = connection.handlers
+def _on_disconnect(handlers: Handlers, connection: Peer, packet: Disconnect) -> None:
     if connection.client is not None:
         connection.client.change_expiry(packet, handlers.settings.max_session_expiry_interval)
     if packet.reason_code == reason_codes.SUCCESS:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, final
 
 from broker.addresses.policy import Addresses
+from broker.connection.connections import Connections
 from broker.connection.handshake import Handshake
 from broker.connection.incomplete import IncompletePackets
 from broker.connection.newcomers import Newcomers
@@ -18,7 +19,6 @@ from broker.settings import Settings
 from broker.totals import Totals
 
 if TYPE_CHECKING:
-    from broker.connection.connections import Connections
     from broker.storage.commits import Commits
 
 
@@ -36,7 +36,8 @@ class Handlers:
         router: Router,
         addresses: Addresses,
         sessions: Sessions,
-        connections: "Connections",
+        connections: Connections,
+        newcomers: Newcomers,
         handshake: Handshake,
         publishing: Publishing,
         subscribing: Subscribing,
@@ -62,7 +63,7 @@ class Handlers:
         """By when clients can have read why they are disconnected."""
         self.aborts = SocketDeadlines(wheel, abort)
         """By when connections that are closing have to be closed."""
-        self.newcomers = Newcomers(settings)
+        self.newcomers = newcomers
         self.incomplete = IncompletePackets(sessions.quotas)
         self.handshake = handshake
         self.subscribing = subscribing

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import Final, cast, final
 from uuid import uuid4
 
 from broker.auth.access import Access
@@ -18,6 +18,9 @@ from broker.clients import Client
 from broker.connection.admission import Admission, will_refused
 from broker.connection.capabilities import Capabilities
 from broker.connection.log import log_connected, log_taken_over
+from broker.connection.newcomers import Newcomers
+from broker.connection.peer import Peer
+from broker.connection.subscribing import Subscribing
 from broker.connection.timers import IdentityTimer, RefusalTimer
 from broker.events import Events
 from broker.runtime.clock import SECOND, monotonic_us
@@ -38,9 +41,6 @@ from protocol.properties import Properties
 from protocol.replies import fits
 from session.session import Session
 
-if TYPE_CHECKING:
-    from broker.connection.connection import Connection
-
 BRIDGE_RECEIVE_MAXIMUM: Final = 20
 """Receive Maximum that the broker assumes for a bridge by MQTT 3.1.1, which cannot state one. Mosquitto's bridges state
 this value in MQTT 5 (`max_inflight_messages`); past it they acknowledge QoS 2 messages and discard them."""
@@ -59,6 +59,8 @@ class Handshake:
         sessions: Sessions,
         totals: Totals,
         events: Events,
+        newcomers: Newcomers,
+        subscribing: Subscribing,
         authorizer: Authorizer | None = None,
     ) -> None:
         self._settings = settings
@@ -69,9 +71,11 @@ class Handshake:
         self._clients = sessions.clients
         self._totals = totals
         self._events = events
+        self._newcomers = newcomers
+        self._subscribing = subscribing
         self.authorizer = authorizer
 
-    def on_packet(self, connection: "Connection", packet: Packet, now: int) -> None:
+    def on_packet(self, connection: Peer, packet: Packet, now: int) -> None:
         """Handle a packet of a client without a session. Raises MQTTError to refuse the client."""
         if isinstance(packet, Connect):
             self._on_connect(connection, packet, now)
@@ -90,7 +94,7 @@ class Handshake:
         else:
             raise ProtocolError(f"{type(packet).__name__} before CONNACK")  # [MQTT-3.1.2-30]
 
-    def _on_connect(self, connection: "Connection", packet: Connect, now: int) -> None:
+    def _on_connect(self, connection: Peer, packet: Connect, now: int) -> None:
         self._totals.connects += 1
         connection.client_id = packet.client_id
         connection.maximum_packet_size = props.integer(packet.properties, props.MAXIMUM_PACKET_SIZE)
@@ -100,7 +104,7 @@ class Handshake:
         if method is not None:
             authentication = self._access.enhanced(str(method), packet, connection.listener, connection.host)
             connection.authentication = authentication
-            connection.handlers.newcomers.keep(connection, packet)
+            self._newcomers.keep(connection, packet)
             self._step(connection, authentication, authentication.begin, now)
             return
         certified = self._access.certified(packet, connection.listener, connection.transport, connection.origin)
@@ -108,14 +112,14 @@ class Handshake:
             self._accept(connection, packet, {}, certified, now)
         elif self._access.check(packet, connection.listener, connection.transport):
             connection.gate.pause(AUTHENTICATING, now)
-            connection.handlers.newcomers.keep(connection, packet)
+            self._newcomers.keep(connection, packet)
             on_answer = partial(self._on_answer, connection, packet)
             host, transport, origin = connection.host, connection.transport, connection.origin
             connection.turn = self._access.ask(packet, connection.listener, host, transport, origin, on_answer)
         else:
             self._accept(connection, packet, {}, None, now)
 
-    def _on_answer(self, connection: "Connection", packet: Connect, answer: Outcome) -> None:
+    def _on_answer(self, connection: Peer, packet: Connect, answer: Outcome) -> None:
         """Continue with a CONNECT about which the chain of authenticators has been asked."""
         connection.turn = None
         if connection.gate.closed:
@@ -132,7 +136,7 @@ class Handshake:
 
     def _on_turn(
         self,
-        connection: "Connection",
+        connection: Peer,
         authentication: Authentication,
         packet: Auth,
         turn: Turn,
@@ -153,7 +157,7 @@ class Handshake:
             self._read_on(connection)
 
     @staticmethod
-    def _read_on(connection: "Connection") -> None:
+    def _read_on(connection: Peer) -> None:
         """Read what is behind CONNECT or AUTH."""
         if connection.gate.ended:  # the client has sent everything, and waits for the end
             connection.gate.reasons &= ~AUTHENTICATING
@@ -163,7 +167,7 @@ class Handshake:
             connection.gate.resume(AUTHENTICATING)
 
     def _step(
-        self, connection: "Connection", authentication: Authentication, step: Callable[[int], Answer], now: int
+        self, connection: Peer, authentication: Authentication, step: Callable[[int], Answer], now: int
     ) -> None:
         """Take a step of the authentication exchange. Raises MQTTError to refuse, or refuses after a delay."""
         try:
@@ -171,11 +175,11 @@ class Handshake:
         except MQTTError as error:
             if not authentication.delay:
                 raise
-            _refuse_later(connection, authentication.delay, error, now)
+            self._refuse_later(connection, authentication.delay, error, now)
             return
         self._go_on(connection, authentication, answer, now)
 
-    def _go_on(self, connection: "Connection", authentication: Authentication, answer: Answer, now: int) -> None:
+    def _go_on(self, connection: Peer, authentication: Authentication, answer: Answer, now: int) -> None:
         """Answer a step of the authentication exchange: with AUTH, after the last step with CONNACK."""
         packet = authentication.connect
         assert packet is not None  # kept until there is a session
@@ -188,7 +192,7 @@ class Handshake:
         self._accept(connection, packet, authentication.properties(answer), identity, now)
 
     def _accept(
-        self, connection: "Connection", packet: Connect, own_properties: Properties, identity: Identity | None, now: int
+        self, connection: Peer, packet: Connect, own_properties: Properties, identity: Identity | None, now: int
     ) -> None:
         """Send CONNACK, with more properties added to `own_properties`, and start the session."""
         version = packet.version
@@ -232,11 +236,11 @@ class Handshake:
         session.connect(connection, version, receive_maximum, maximum_packet_size, now, aliases, explain)
         connection.start(session, int(keep_alive * SECOND * self._settings.keepalive_multiplier))
         if identity is not None and identity.expires_at:
-            IdentityTimer(connection, identity.expires_at).start(now)
-        log_connected(connection, packet, identity, expiry_interval, present)
+            IdentityTimer(self._sessions.wheel, connection, identity.expires_at).start(now)
+        log_connected(self._events, connection, packet, identity, expiry_interval, present)
 
     def _permissions(
-        self, connection: "Connection", packet: Connect, identity: Identity | None, now: int
+        self, connection: Peer, packet: Connect, identity: Identity | None, now: int
     ) -> Permissions | None:
         """What the client may do; None without rules. Raises MQTTError if that does not include its will."""
         self._admission.check_will(packet)
@@ -254,7 +258,7 @@ class Handshake:
             raise will_refused(will)
         return permissions
 
-    def _attach(self, connection: "Connection", client: Client, permissions: Permissions | None) -> None:
+    def _attach(self, connection: Peer, client: Client, permissions: Permissions | None) -> None:
         """The connection has a client, with these permissions."""
         connection.client = client
         session = client.session
@@ -270,14 +274,13 @@ class Handshake:
                 client.rights_changed = True
         if client.rights_changed:
             client.rights_changed = False
-            subscribing = connection.handlers.subscribing
-            subscribing.recheck(client)
-            subscribing.recheck_waiting(client)
+            self._subscribing.recheck(client)
+            self._subscribing.recheck_waiting(client)
         self._clients.online += 1
         self._totals.most_online = max(self._totals.most_online, self._clients.online)
 
     def _open_session(
-        self, connection: "Connection", clean_start: bool, identity: Identity | None, now: int
+        self, connection: Peer, clean_start: bool, identity: Identity | None, now: int
     ) -> tuple[Client, bool]:
         """The client's session, and whether it was kept [MQTT-3.2.2-2, -3]. An older connection is closed first.
 
@@ -297,7 +300,7 @@ class Handshake:
             older = client.connection
             if older is not None:
                 client.connection = None
-                log_taken_over(cast("Connection", older), connection, now)
+                log_taken_over(self._events, cast("Peer", older), connection, now)
                 # [MQTT-3.1.4-3]
                 older.close(reason_codes.SESSION_TAKEN_OVER, "another connection has taken over this client id")
                 older.detach(now, not clean_start and client.belongs_to(identity))
@@ -317,7 +320,7 @@ class Handshake:
         asked = props.integer(packet.properties, props.SESSION_EXPIRY_INTERVAL)
         return min(asked, self._settings.max_session_expiry_interval)
 
-    def reauthenticate(self, connection: "Connection", session: Session, packet: Auth, now: int) -> None:
+    def reauthenticate(self, connection: Peer, session: Session, packet: Auth, now: int) -> None:
         """Answer a step of re-authentication. Raises MQTTError to close the connection, or closes it after a delay.
 
         It must be closed if a step fails [MQTT-4.12.1-2]. It is at once if its client has sent its last: then what is
@@ -331,21 +334,20 @@ class Handshake:
         except MQTTError as error:
             if not authentication.delay or connection.gate.ended:
                 raise
-            _refuse_later(connection, authentication.delay, error, now)
+            self._refuse_later(connection, authentication.delay, error, now)
             return
         session.reply(authentication.reply(answer, connection.maximum_packet_size))
 
+    def _refuse_later(self, connection: Peer, delay: int, error: MQTTError, now: int) -> None:
+        """Refuse a client after a delay, and read nothing until then. Nothing that it has sent is kept for it."""
+        connection.gate.pause(AUTHENTICATING, now)
+        if connection.session is None:
+            connection.authentication = None
+        error.__traceback__ = error.__cause__ = error.__context__ = None  # their frames hold what it has sent
+        self._sessions.wheel.add(now + delay, RefusalTimer(connection, error))
 
-def _refuse_later(connection: "Connection", delay: int, error: MQTTError, now: int) -> None:
-    """Refuse a client after a delay, and read nothing until then. Nothing that it has sent is kept for it."""
-    connection.gate.pause(AUTHENTICATING, now)
-    if connection.session is None:
-        connection.authentication = None
-    error.__traceback__ = error.__cause__ = error.__context__ = None  # their frames hold what it has sent
-    connection.handlers.wheel.add(now + delay, RefusalTimer(connection, error))
 
-
-def _owner(connection: "Connection", identity: Identity | None) -> Owner:
+def _owner(connection: Peer, identity: Identity | None) -> Owner:
     """Whom the session belongs to."""
     user, roles = user_and_roles(identity)
     return Owner(user, roles, connection.host, connection.listener)

@@ -1,14 +1,12 @@
 """Incomplete packets of clients that have a session: beyond the memory watermark they hold little together (FC-32)."""
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from broker.connection.newcomers import LITTLE
+from broker.connection.peer import Peer
 from broker.quotas.quotas import Quotas
 from broker.quotas.watermark import MEMORY
 from protocol import reason_codes
-
-if TYPE_CHECKING:
-    from broker.connection.connection import Connection
 
 SHARE: Final = 16
 """Beyond the watermark they may hold one part in so many of it."""
@@ -27,7 +25,7 @@ class IncompletePackets:
 
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
-        self._held: dict[Connection, int] = {}
+        self._held: dict[Peer, int] = {}
         """Bytes when they were counted; the connection that has been read last is at the end."""
         self._total = 0
         """The sum: no less than is held, because some of the packets may be complete by now."""
@@ -39,7 +37,7 @@ class IncompletePackets:
         """Bytes that are counted."""
         return self._total
 
-    def note(self, connection: "Connection", now: int) -> None:
+    def note(self, connection: Peer, now: int) -> None:
         """What has been read from a connection ends inside a packet."""
         self._count(connection, self._held.pop(connection, 0))
         if self._total > self._enough:
@@ -56,11 +54,11 @@ class IncompletePackets:
                 self._close(next(iter(self._held)), now)
         self._enough = 2 * max(self._total, share, FEW // 2)
 
-    def release(self, connection: "Connection") -> None:
+    def release(self, connection: Peer) -> None:
         """It is closing, and has given back what its client has sent."""
         self._total -= self._held.pop(connection, 0)
 
-    def _count(self, connection: "Connection", before: int) -> None:
+    def _count(self, connection: Peer, before: int) -> None:
         held = connection.incomplete()
         if held > LITTLE:
             self._held[connection] = held
@@ -69,7 +67,7 @@ class IncompletePackets:
             held = 0
         self._total += held - before
 
-    def _close(self, connection: "Connection", now: int) -> None:
+    def _close(self, connection: Peer, now: int) -> None:
         self.release(connection)
         self._quotas.note(connection.client, MEMORY, 0, now)
         connection.close(reason_codes.QUOTA_EXCEEDED, REASON)

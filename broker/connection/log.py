@@ -5,18 +5,16 @@ Nothing here is called per message, and the lines of level debug only if `Events
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from broker.auth.identity import Identity
+from broker.connection.peer import Peer
 from broker.disconnects import reason_name
 from broker.events import Events
 from protocol import reason_codes
 from protocol.connect import Connect
 from protocol.errors import MQTTError, PacketTooLarge
 from protocol.replies import shortened
-
-if TYPE_CHECKING:
-    from broker.connection.connection import Connection
 
 MOST_FILTERS: Final = 20
 """Topic filters of one packet that are logged, at most."""
@@ -42,20 +40,22 @@ def peer_of(transport: asyncio.Transport | None) -> str:
     return f"[{host}]:{name[1]}" if ":" in host else f"{host}:{name[1]}"
 
 
-def address_of(connection: "Connection") -> str:
+def address_of(connection: Peer) -> str:
     """The client's address and port, also behind a trusted proxy; empty if they are unknown."""
     return connection.peer or peer_of(connection.transport)
 
 
-def log_refused(connection: "Connection", error: MQTTError) -> None:
-    """Log and count a protocol error or a refused CONNECT. The line has a bounded length: it quotes the client."""
+def log_refused(events: Events, connection: Peer, error: MQTTError, most: int) -> None:
+    """Log a protocol error or a refused CONNECT. The line has a bounded length: it quotes the client.
+
+    `most`: mqtt.max_packet_size in bytes.
+    """
     more: dict[str, object] = {}
-    connection.handlers.totals.count_refused(connection.listener, error.reason_code)
     if isinstance(error, PacketTooLarge) and error.size:
         more = {"size": error.size, "limit": error.limit}
-        if error.limit == connection.handlers.settings.max_packet_size:
+        if error.limit == most:
             more["key"] = "mqtt.max_packet_size"
-    connection.handlers.events.log.info(
+    events.log.info(
         "client_refused",
         **_who(connection, connection.client_id or error.client_id),
         reason=reason_codes.name(error.reason_code),
@@ -64,18 +64,19 @@ def log_refused(connection: "Connection", error: MQTTError) -> None:
     )
 
 
-def log_websocket_refused(connection: "Connection", reason: str) -> None:
+def log_websocket_refused(events: Events, connection: Peer, reason: str) -> None:
     """Log that a client's handshake of WebSocket is refused."""
-    connection.handlers.events.log.info(
+    events.log.info(
         "websocket_refused", listener=connection.listener, peer=address_of(connection), reason=shortened(reason)
     )
 
 
 def log_connected(
-    connection: "Connection", connect: Connect, identity: Identity | None, expiry: int, session_present: bool
+    events: Events, connection: Peer, connect: Connect, identity: Identity | None, expiry: int, session_present: bool
 ) -> None:
     """Log that a client has its session; `expiry` in seconds."""
     _log_client(
+        events,
         connection,
         "connected",
         user=None if identity is None else shortened(identity.user),
@@ -89,32 +90,33 @@ def log_connected(
     )
 
 
-def log_taken_over(older: "Connection", newer: "Connection", now: int) -> None:
+def log_taken_over(events: Events, older: Peer, newer: Peer, now: int) -> None:
     """Log that a client has connected again, while `older` was its connection."""
     client_id = shortened(older.client_id)
-    older.handlers.events.taken_over(client_id, older.listener, address_of(older), address_of(newer), now)
+    events.taken_over(client_id, older.listener, address_of(older), address_of(newer), now)
 
 
-def log_disconnected(connection: "Connection") -> None:
+def log_disconnected(events: Events, connection: Peer) -> None:
     """Log that a client with a session is disconnected, or is about to be."""
     connection.end_logged = True
-    _log_client(connection, "disconnected", reason=reason_name(connection.ends_by), detail=shortened(connection.why))
+    why = shortened(connection.why)
+    _log_client(events, connection, "disconnected", reason=reason_name(connection.ends_by), detail=why)
 
 
-def log_closed(connection: "Connection") -> None:
+def log_closed(events: Events, connection: Peer) -> None:
     """Log that a connection is closed on which there was no session."""
     who = _who(connection, connection.client_id)
-    connection.handlers.events.log.debug("disconnected", **who, detail=shortened(connection.why))
+    events.log.debug("disconnected", **who, detail=shortened(connection.why))
 
 
-def _log_client(connection: "Connection", event: str, **fields: object) -> None:
+def _log_client(events: Events, connection: Peer, event: str, **fields: object) -> None:
     """Log something of a client with a session, unless there are too many lines of it."""
-    who, events = _who(connection, connection.client_id), connection.handlers.events
+    who = _who(connection, connection.client_id)
     if events.tells(event, connection.listener, who["client_id"]):
         events.log.info(event, **who, **fields)
 
 
-def _who(connection: "Connection", client_id: str) -> dict[str, str]:
+def _who(connection: Peer, client_id: str) -> dict[str, str]:
     """How each line names a client."""
     return {"client_id": shortened(client_id), "peer": address_of(connection), "listener": connection.listener}
 

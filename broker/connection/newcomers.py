@@ -1,15 +1,13 @@
 """Connections whose clients have no session yet: anybody can open them, so they cost a bounded amount of memory."""
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
+from broker.connection.peer import Peer
 from broker.settings import Settings
 from protocol import reason_codes
 from protocol.connect import Connect
 from protocol.errors import MQTTError
 from session.cost import bytes_in
-
-if TYPE_CHECKING:
-    from broker.connection.connection import Connection
 
 MOST_CONNECT: Final = 131_072
 """Bytes of a CONNECT, unless `mqtt.max_packet_size` is less. A will of 64 KiB and a token as password fit in."""
@@ -28,11 +26,11 @@ class Newcomers:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._all: dict[Connection, None] = {}
+        self._all: dict[Peer, None] = {}
         """The oldest first."""
-        self._held: dict[Connection, int] = {}
+        self._held: dict[Peer, int] = {}
         """Bytes of those that are counted, the oldest first."""
-        self._connects: dict[Connection, int] = {}
+        self._connects: dict[Peer, int] = {}
         """The bytes of CONNECTs that are decided about."""
         self._total = 0
 
@@ -44,7 +42,7 @@ class Newcomers:
         """Bytes that are counted."""
         return self._total
 
-    def add(self, connection: "Connection") -> None:
+    def add(self, connection: Peer) -> None:
         """A client has opened a connection."""
         self._all[connection] = None
         most = most_newcomers(self._settings)
@@ -54,11 +52,11 @@ class Newcomers:
                 oldest, "too many connections without a session: as many as mqtt.max_connections allows with one"
             )
 
-    def keep(self, connection: "Connection", connect: Connect) -> None:
+    def keep(self, connection: Peer, connect: Connect) -> None:
         """Its CONNECT is kept until it is decided about: `note` follows."""
         self._connects[connection] = _bytes_of(connect)
 
-    def note(self, connection: "Connection") -> None:
+    def note(self, connection: Peer) -> None:
         """What it has sent has been handled as far as possible."""
         if connection not in self._all:
             return
@@ -75,17 +73,17 @@ class Newcomers:
         while self._total > MOST_HELD:
             self._refuse(next(iter(self._held)), "too much has been sent by clients without a session")
 
-    def remove(self, connection: "Connection") -> None:
+    def remove(self, connection: Peer) -> None:
         """It has a session now, or is closed."""
         self._all.pop(connection, None)
         self.release(connection)
 
-    def release(self, connection: "Connection") -> None:
+    def release(self, connection: Peer) -> None:
         """It is closing, and has given back what its client has sent."""
         self._connects.pop(connection, None)
         self._total -= self._held.pop(connection, 0)
 
-    def _refuse(self, connection: "Connection", reason: str) -> None:
+    def _refuse(self, connection: Peer, reason: str) -> None:
         self.remove(connection)
         connection.fail(MQTTError(reason_codes.QUOTA_EXCEEDED, reason))
         connection.abort()

@@ -1,10 +1,12 @@
 """Handles a received PUBLISH: topic alias, properties, checks, routing, acknowledgement."""
 
-from typing import TYPE_CHECKING, Final, final
+from typing import final
 
 from broker.addresses.policy import Addresses
 from broker.auth.authorizer import Authorizer
+from broker.connection.aliases import ReceivedAliases
 from broker.connection.capabilities import Capabilities, is_text
+from broker.connection.peer import Peer
 from broker.events import Events
 from broker.quotas.retained_guard import RetainedGuard
 from broker.routing.messages import Messages, read_expiry
@@ -18,30 +20,6 @@ from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.replies import PublishRefused, not_permitted, shortened
 from session.session import Session
-
-if TYPE_CHECKING:
-    from broker.connection.connection import Connection
-
-
-MOST_ALIASED: Final = 131_072
-"""Bytes of the topics that have an alias on one connection: two of the longest, or many usual ones."""
-
-
-@final
-class ReceivedAliases:
-    """The topic aliases that a client has set on its connection."""
-
-    def __init__(self) -> None:
-        self.topics: dict[int, bytes] = {}
-        self._bytes = 0
-
-    def set(self, alias: int, topic: bytes) -> None:
-        """Set an alias, in place of an older one. Raises MQTTError if the topics take too much memory."""
-        self._bytes += len(topic) - len(self.topics.get(alias, b""))
-        if self._bytes > MOST_ALIASED:
-            message = f"the topics of all topic aliases have {self._bytes} bytes; at most {MOST_ALIASED} are accepted"
-            raise MQTTError(reason_codes.QUOTA_EXCEEDED, message)
-        self.topics[alias] = topic
 
 
 @final
@@ -83,7 +61,7 @@ class Publishing:
         parts = (self.authorizer, self._commits, guard)
         self._checks_all = self._selective or any(part is not None for part in parts)
 
-    def publish(self, connection: "Connection", session: Session, publish: Publish, now: int) -> None:
+    def publish(self, connection: Peer, session: Session, publish: Publish, now: int) -> None:
         """Route and acknowledge a PUBLISH that the session has accepted. Raises MQTTError to close."""
         try:
             if self._checks_all or publish.properties is not None:
@@ -97,7 +75,7 @@ class Publishing:
         else:
             session.inbound.answer(publish, verdict == MATCHED, now)
 
-    def read_properties(self, connection: "Connection", publish: Publish, properties: Properties, now: int) -> None:
+    def read_properties(self, connection: Peer, publish: Publish, properties: Properties, now: int) -> None:
         """Resolve the topic alias and set the expiry. Raises MQTTError."""
         if props.SUBSCRIPTION_IDENTIFIER in properties:  # [MQTT-3.3.4-6]
             raise ProtocolError("PUBLISH from a client with a Subscription Identifier")
@@ -106,7 +84,7 @@ class Publishing:
             self._resolve_alias(connection, publish, alias)
         read_expiry(publish, properties, now)
 
-    def _resolve_alias(self, connection: "Connection", publish: Publish, alias: int) -> None:
+    def _resolve_alias(self, connection: Peer, publish: Publish, alias: int) -> None:
         """Set the topic alias on this connection, or look it up [MQTT-3.3.2-7, -12]."""
         most = self._capabilities.topic_alias_maximum
         if alias > most:  # [MQTT-3.3.2-9]
@@ -122,7 +100,7 @@ class Publishing:
             raise ProtocolError(f"PUBLISH without a topic, with Topic Alias {alias}, which no PUBLISH here has set")
         publish.topic = topic
 
-    def _check(self, connection: "Connection", session: Session, publish: Publish) -> None:
+    def _check(self, connection: Peer, session: Session, publish: Publish) -> None:
         """Raise MQTTError or PublishRefused if the PUBLISH is not supported, not permitted, or there is no room."""
         if self._selective or publish.properties is not None:
             self._check_message(publish)

@@ -1,17 +1,14 @@
 """Timers of a connection: CONNECT, keep-alive, publish rate, a close that does not finish."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
+from broker.connection.peer import Peer
 from broker.runtime.clock import SECOND, wall_us
 from broker.runtime.read_gate import MEMORY, RATE
 from broker.runtime.timers import TICK, Timer, Wheel
 from protocol import reason_codes
 from protocol.errors import MQTTError
-
-if TYPE_CHECKING:
-    from broker.connection.client_socket import ClientSocket
-    from broker.connection.connection import Connection
 
 
 @final
@@ -20,7 +17,7 @@ class SocketDeadlineTimer(Timer):
 
     def __init__(self, deadlines: "SocketDeadlines") -> None:
         self._deadlines = deadlines
-        self.sockets: dict[ClientSocket, None] = {}
+        self.sockets: dict[Peer, None] = {}
 
     def wanted(self) -> bool:
         """False once none of them has this deadline any more."""
@@ -40,17 +37,17 @@ class SocketDeadlines:
     A connection may be forgotten at any time, and then no timer holds it. Those of a tick share one.
     """
 
-    def __init__(self, wheel: Wheel, act: "Callable[[ClientSocket], None]") -> None:
+    def __init__(self, wheel: Wheel, act: Callable[[Peer], None]) -> None:
         """`act` is called with each socket that is not forgotten before its deadline."""
         self.act = act
         self._wheel = wheel
-        self._timers: dict[ClientSocket, SocketDeadlineTimer] = {}
+        self._timers: dict[Peer, SocketDeadlineTimer] = {}
         self._last: SocketDeadlineTimer | None = None
 
     def __len__(self) -> int:
         return len(self._timers)
 
-    def set(self, socket: "ClientSocket", at: int) -> None:
+    def set(self, socket: Peer, at: int) -> None:
         """Act on a socket at about `at`, not earlier, unless it has an earlier deadline already."""
         if socket in self._timers:
             return
@@ -61,27 +58,27 @@ class SocketDeadlines:
         timer.sockets[socket] = None
         self._timers[socket] = timer
 
-    def forget(self, socket: "ClientSocket") -> None:
+    def forget(self, socket: Peer) -> None:
         """It has done in time what it had to, or is closed."""
         timer = self._timers.pop(socket, None)
         if timer is not None:
             timer.sockets.pop(socket, None)
 
 
-def end_handshake(socket: "ClientSocket") -> None:
+def end_handshake(socket: Peer) -> None:
     """Close a connection whose client has not completed CONNECT and authentication in time."""
     if not socket.gate.closed:
         socket.close(reason="no CONNECT, or no completed authentication, within mqtt.connect_timeout")
 
 
-def end_lingering(socket: "ClientSocket") -> None:
+def end_lingering(socket: Peer) -> None:
     """Close a connection whose client could read the reason by now, unless something is left to write."""
     transport = socket.transport
     if transport is not None and transport.get_write_buffer_size() == 0:
         transport.close()
 
 
-def abort(socket: "ClientSocket") -> None:
+def abort(socket: Peer) -> None:
     """Abort a connection that does not finish closing."""
     socket.abort()
 
@@ -94,9 +91,10 @@ IDENTITY_CHECK: Final = 60 * SECOND
 class IdentityTimer(Timer):
     """Closes a connection when the identity of its client expires."""
 
-    def __init__(self, connection: "Connection", expires_at: int) -> None:
+    def __init__(self, wheel: Wheel, connection: Peer, expires_at: int) -> None:
         """`expires_at`: microseconds since 1970 UTC."""
         self.connection = connection
+        self._wheel = wheel
         self.expires_at = expires_at
 
     def wanted(self) -> bool:
@@ -106,7 +104,7 @@ class IdentityTimer(Timer):
     def start(self, now: int) -> None:
         """Wait for it."""
         wait = max(0, min(self.expires_at - wall_us(), IDENTITY_CHECK))
-        self.connection.handlers.wheel.add(now + wait, self)
+        self._wheel.add(now + wait, self)
 
     def due(self, now: int) -> None:
         """Close it, or wait on."""
@@ -122,7 +120,7 @@ class IdentityTimer(Timer):
 class RefusalTimer(Timer):
     """Refuses a client some time after its authentication has failed: trying passwords is slow."""
 
-    def __init__(self, connection: "Connection", error: MQTTError) -> None:
+    def __init__(self, connection: Peer, error: MQTTError) -> None:
         self.connection = connection
         self._error = error
 
@@ -140,9 +138,10 @@ class RefusalTimer(Timer):
 class KeepAliveTimer(Timer):
     """Closes a connection whose client has sent nothing for longer than its keep-alive allows [MQTT-3.1.2-22]."""
 
-    def __init__(self, connection: "Connection", keep_alive: int) -> None:
+    def __init__(self, wheel: Wheel, connection: Peer, keep_alive: int) -> None:
         self.connection = connection
         self._keep_alive = keep_alive
+        self._wheel = wheel
 
     def wanted(self) -> bool:
         """False once it is closing."""
@@ -154,21 +153,21 @@ class KeepAliveTimer(Timer):
         if connection.gate.closed:
             return
         if connection.gate.reasons:  # PINGREQs may wait in its socket; `heard_at` is set when they are read
-            connection.handlers.wheel.add(now + self._keep_alive, self)
+            self._wheel.add(now + self._keep_alive, self)
             return
         deadline = connection.heard_at + self._keep_alive
         if now >= deadline:
             connection.read_to_end()  # what is held back (FC-16) has come in time
             connection.close(reason_codes.KEEP_ALIVE_TIMEOUT, "no packet within the keep-alive")
         else:
-            connection.handlers.wheel.add(deadline, self)
+            self._wheel.add(deadline, self)
 
 
 @final
 class RateTimer(Timer):
     """Resumes reading a client whose publish rate was used up (FC-23)."""
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: Peer) -> None:
         self.connection = connection
 
     def wanted(self) -> bool:
@@ -191,7 +190,7 @@ HOLD: Final = SECOND
 class HoldTimer(Timer):
     """Resumes reading a publisher that was held back because of memory (FC-32)."""
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: Peer) -> None:
         self.connection = connection
 
     def wanted(self) -> bool:

@@ -231,7 +231,7 @@ class OpenListener:
             self._broker.settings.max_packet_size,
             protocol,
             self._turns,
-            refused=partial(log_websocket_refused, connection),
+            refused=partial(log_websocket_refused, self._broker.events, connection),
             is_newcomer=lambda: connection.session is None and not connection.gate.closed,
         )
         return cast("asyncio.Protocol", transport)

@@ -357,7 +357,8 @@ class Server:
         gone = asyncio.Event()
         self.broker.connections.on_last_gone = gone.set
         broker = self.broker
-        lost = disconnect_all(broker.connections, broker.clients, broker.addresses, broker.capabilities, monotonic_us())
+        parts = (broker.connections, broker.clients, broker.addresses, broker.capabilities, broker.run_queue)
+        lost = disconnect_all(*parts, monotonic_us())
         if lost:
             self._log.warning("wills_lost", count=lost)
         if not await self._wait(gone, STOP_TIMEOUT):

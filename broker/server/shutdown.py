@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from broker.addresses.policy import Addresses
     from broker.clients import Client, Clients
     from broker.connection.capabilities import Capabilities
-    from broker.connection.connection import Connection
     from broker.connection.connections import Connections
+    from broker.connection.peer import Peer
+    from broker.runtime.scheduler import RunQueue
 
 WILLS_TIMEOUT: Final = 2 * SECOND
 """Microseconds for publishing wills. If all clients subscribe to all wills, the number of deliveries is the square of
@@ -20,7 +21,12 @@ DELIVERIES_TIMEOUT: Final = 6 * SECOND
 
 
 def disconnect_all(
-    connections: "Connections", clients: "Clients", addresses: "Addresses", capabilities: "Capabilities", now: int
+    connections: "Connections",
+    clients: "Clients",
+    addresses: "Addresses",
+    capabilities: "Capabilities",
+    run_queue: "RunQueue",
+    now: int,
 ) -> int:
     """Close every connection, and publish all wills; returns how many wills were lost.
 
@@ -41,7 +47,7 @@ def disconnect_all(
         if connection.will is None:
             continue
         if monotonic_us() < until:
-            _close(connection, capabilities, now, now + DELIVERIES_TIMEOUT)
+            _close(connection, capabilities, run_queue, now, now + DELIVERIES_TIMEOUT)
             continue
         connection.will = None
         lost += not _leaves_will(connection.client)
@@ -54,7 +60,7 @@ def disconnect_all(
             client.will = None
             lost += 1
     for connection in everyone:
-        _close(connection, capabilities, now, now + DELIVERIES_TIMEOUT)
+        _close(connection, capabilities, run_queue, now, now + DELIVERIES_TIMEOUT)
     return lost
 
 
@@ -66,7 +72,7 @@ def _leaves_will(client: "Client | None") -> bool:
     return kept is not None
 
 
-def _close(connection: "Connection", capabilities: "Capabilities", now: int, until: int) -> None:
+def _close(connection: "Peer", capabilities: "Capabilities", run_queue: "RunQueue", now: int, until: int) -> None:
     """Run passes until the session's mailbox is empty, or end the session at `until`; then close the connection."""
     session = connection.session
     if session is not None:
@@ -76,7 +82,7 @@ def _close(connection: "Connection", capabilities: "Capabilities", now: int, unt
                 if connection.client is None or connection.client.kept is None:
                     session.end(now)
                 break  # what waits for a kept session is stored when it is detached
-            connection.handlers.run_queue.run(connection, now)
+            run_queue.run(connection, now)
             left = session.gauges().mailbox_len
             if left >= waiting:
                 break  # the pass has failed and aborted the connection

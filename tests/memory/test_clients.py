@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from broker.auth.permissions import EVERYTHING, QOS_RETAIN, BoundRule, Permissions, Who
-from broker.connection.publishing import ReceivedAliases
+from broker.connection.aliases import ReceivedAliases
 from broker.routing.router import Router
 from broker.sessions import ENOUGH_ENDED
 from protocol import properties as props

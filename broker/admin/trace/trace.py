@@ -17,6 +17,7 @@ from broker.admin.trace.words import in_words, name
 from broker.broker import Broker
 from broker.clients import Client
 from broker.connection.connection import Connection
+from broker.connection.peer import Peer
 from broker.routing.receivers import Receivers
 from broker.runtime.clock import SECOND
 from broker.sessions import DetachedHost
@@ -65,7 +66,7 @@ class Wanted(NamedTuple):
     topic_filter: str | None = None
     address: str | None = None
 
-    def is_about(self, connection: Connection) -> bool:
+    def is_about(self, connection: Peer) -> bool:
         """Whether it may be about a connection; before CONNECT its client id is not known."""
         if self.address is not None and not _same_address(connection.host, self.address):
             return False
@@ -192,7 +193,8 @@ class Trace:
                 await slices.breathe()
         self._taps.clear()
 
-    def _opened(self, connection: Connection) -> None:
+    def _opened(self, connection: Peer) -> None:
+        assert isinstance(connection, Connection)  # there is no other
         if not self.active or connection.gate.closed or not self.wanted.is_about(connection):
             return
         if len(self._taps) >= MOST_TAPPED:

@@ -85,7 +85,12 @@ def test_will_when_the_broker_stops() -> None:
         broker = local.broker
         local.run(
             lambda: disconnect_all(
-                broker.connections, broker.clients, broker.addresses, broker.capabilities, monotonic_us()
+                broker.connections,
+                broker.clients,
+                broker.addresses,
+                broker.capabilities,
+                broker.run_queue,
+                monotonic_us(),
             )
         )
         assert numbers(quiet.received()) == [12]

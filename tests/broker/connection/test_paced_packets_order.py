@@ -95,7 +95,8 @@ def test_what_came_before_the_keep_alive_ran_out() -> None:
         watcher = scene.watcher()
         scene.hold_back()
         scene.publisher.send(Publish(b"other", b"before"))
-        local.run(lambda: KeepAliveTimer(scene.publisher.connection, 0).due(monotonic_us()))
+        timer = KeepAliveTimer(local.broker.wheel, scene.publisher.connection, 0)
+        local.run(lambda: timer.due(monotonic_us()))
         assert scene.publisher.gone
         assert [bytes(message.payload) for message in drain(watcher)] == [b"before", b"will"]
 
@@ -110,7 +111,12 @@ def test_what_came_before_the_broker_stops() -> None:
         parts = local.broker
         local.run(
             lambda: disconnect_all(
-                parts.connections, parts.clients, parts.addresses, parts.capabilities, monotonic_us()
+                parts.connections,
+                parts.clients,
+                parts.addresses,
+                parts.capabilities,
+                parts.run_queue,
+                monotonic_us(),
             )
         )
         assert watcher.gone

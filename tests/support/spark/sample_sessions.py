@@ -53,6 +53,7 @@ def worst(dice: random.Random, trouble: float) -> dict[str, Rows]:
         "starvation": _starvation(starved_runs),
         **_rankings(dice, sessions, trouble),
         **_causes(sessions),
+        **_groups(sessions),
     }
 
 
@@ -294,5 +295,4 @@ def _rankings(dice: random.Random, sessions: Rows, trouble: float) -> dict[str, 
                 "groups_lost": 0,
             }
         ],
-        **_groups(sessions),
     }
