@@ -11,6 +11,7 @@ import config
 from broker.cli.main import app
 from config import files
 from config.layers import dotted
+from config.units import found
 
 pytestmark = pytest.mark.once
 
@@ -63,7 +64,7 @@ def test_valid(folder: Path) -> None:
         ({"certfile": "both", "cafile": "key"}, "cafile", "holds no certificate"),
         ({"certfile": "both", "cafile": "none"}, "cafile", "there is no file"),
         ({"certfile": "fifo"}, "certfile", "is not a regular file"),
-        ({"certfile": "large"}, "certfile", "large' has 1048577 bytes: expected at most 1048576 (1MiB) in such a file"),
+        ({"certfile": "large"}, "certfile", "has 1048577 bytes: expected at most 1048576 (1MiB) in such a file"),
         ({"certfile": "both", "crlfile": "huge"}, "crlfile", "huge' has 67108865 bytes: expected at most 67108864"),
     ],
 )
@@ -127,7 +128,8 @@ def test_password_file_of_a_configuration(folder: Path) -> None:
 def test_other_files_that_are_too_large(folder: Path, key: str) -> None:
     """Keys, secrets and authorities have at most 1 MiB."""
     ((_, problem),) = files.unreadable({("authentication", *key.split(".")): str(folder / "large")})
-    assert problem == f"'{folder}/large' has 1048577 bytes: expected at most 1048576 (1MiB) in such a file"
+    named = found(str(folder / "large"))
+    assert problem == f"{named} has 1048577 bytes: expected at most 1048576 (1MiB) in such a file"
 
 
 def test_whether_a_file_is_there(folder: Path) -> None:
