@@ -25,7 +25,7 @@ class Stopwatch:
         """The condition holds no longer."""
         if self.running:
             self.running = False
-            self._total += now - self._since
+            self._total += self._elapsed(now)
 
     def run(self, holds: bool, now: int) -> None:
         """Start or stop, as the condition holds or not."""
@@ -37,12 +37,16 @@ class Stopwatch:
     def take(self, now: int) -> int:
         """The time since the last `take`; a running stopwatch keeps running."""
         if self.running:
-            self._total += now - self._since
-            self._since = now
+            self._total += self._elapsed(now)
+            self._since = max(self._since, now)
         total = self._total
         self._total = 0
         return total
 
     def so_far(self, now: int) -> int:
         """What `take` would return, without a reset."""
-        return self._total + now - self._since if self.running else self._total
+        return self._total + self._elapsed(now) if self.running else self._total
+
+    def _elapsed(self, now: int) -> int:
+        """The time since it runs; none by the clock of a turn of the loop that began before."""
+        return now - self._since if now > self._since else 0

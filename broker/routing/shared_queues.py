@@ -15,8 +15,12 @@ from session.shared_queue import SharedQueue
 
 QUOTED: Final = 200
 """Characters of a group's name that a log line quotes."""
-MOST_ENDED: Final = 10_000
-"""Ended groups that are kept for the next export of metrics; those past that are lost, and counted."""
+MOST_ENDED: Final = 8 * 1024 * 1024
+"""Bytes of ended groups that are kept for the next export of metrics; those past that are lost, and counted."""
+_ROW: Final = 1_024
+"""Bytes of one with a short name, with the columns that are made of its row."""
+_COPIES: Final = 5
+"""Of a name, in the columns, sorted columns and buffers of an export."""
 
 
 @final
@@ -35,6 +39,8 @@ class SharedQueues:
         """Whether `ended` is exported."""
         self.ended: list[SharedQueue] = []
         """The groups with something to count that ended since the last export."""
+        self.ended_bytes = 0
+        """What their rows count for; set to 0 with each export."""
         self.ended_lost = 0
         self._host = NoHost() if host is None else host
         self._journal = journal
@@ -70,7 +76,9 @@ class SharedQueues:
             kept.end()
         self.dropped += queue.totals(0).overflowed
         if self.keep_ended and not queue.counters.quiet():
-            if len(self.ended) < MOST_ENDED:
+            size = _ROW + _COPIES * len(queue.name)
+            if self.ended_bytes + size <= MOST_ENDED:
+                self.ended_bytes += size
                 self.ended.append(queue)
             else:
                 self.ended_lost += 1

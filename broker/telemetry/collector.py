@@ -50,6 +50,7 @@ class Rows:
         self._client_ids: list[str] = []
         self._listeners: list[str] = []
         self._groups: list[Sequence[str]] = []
+        self._names = 0  # of groups
         self._connected: list[bool] = []
         self._ended: list[bool] = []
         self._versions = array("i")
@@ -79,6 +80,7 @@ class Rows:
 
     def _add(self, counters: Counters, connected: bool, ended: bool, groups: Sequence[str]) -> None:
         self._groups.append(groups)
+        self._names += len(groups)
         self._connected.append(connected)
         self._ended.append(ended)
         self._starts.append(self._clock.at(counters.interval_start))
@@ -94,7 +96,7 @@ class Rows:
     @property
     def full(self) -> bool:
         """Whether `batch` is due."""
-        return len(self._client_ids) >= BATCH
+        return len(self._client_ids) >= BATCH or self._names >= BATCH
 
     def batch(self) -> None:
         """Convert the rows that were added since the last call to columns."""

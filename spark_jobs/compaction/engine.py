@@ -103,7 +103,7 @@ class Engine:
                 if kept is not of_sessions:
                     dropped = _dropped(parts, _parts(intervals.by_hour(kept_counts).collect()))
                 frames = {
-                    SESSIONS: sessions(kept, intervals.listeners(counts), before.get(SESSIONS)),
+                    SESSIONS: sessions(kept, intervals.listeners(counts) or [""], before.get(SESSIONS)),
                     TIMELINE: timeline(of_intervals, snapshot.slot_us, before.get(TIMELINE)),
                     STARVATION: starvation(kept, before.get(STARVATION)),
                     INTERVALS: intervals.intervals(kept_counts, before.get(INTERVALS)),
@@ -149,7 +149,7 @@ class Engine:
 
     def _new(self, rows: DataFrame, key: tuple[str, ...], before: dict[str, DataFrame]) -> DataFrame:
         """Rows that are not of sessions: no copies, and none of intervals that the compacted rows have."""
-        found = copies.without_copies(rows, key)
+        found = copies.of_first_files(rows, key)  # a group may end and begin again within an interval
         return found.join(before[INTERVALS].select(*_INTERVAL), list(_INTERVAL), "left_anti") if before else found
 
     def _written(

@@ -195,7 +195,7 @@ MEASURED: Final = (
     ),
     Measured(
         "groups_lost",
-        "Lost by groups of shared subscriptions",
+        "Deliveries lost by groups",
         "deliveries",
         -1,
         _in("queues", "groups_lost"),

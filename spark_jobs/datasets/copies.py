@@ -16,3 +16,9 @@ def without_copies(rows: DataFrame, key: tuple[str, ...] = raw.ROW_KEY) -> DataF
     """The rows without copies: of rows with the same key, one of the first file by name stays."""
     order = Window.partitionBy(*key).orderBy(raw.FILE)
     return rows.withColumn("copy", F.row_number().over(order)).where("copy = 1").drop("copy")
+
+
+def of_first_files(rows: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """Of rows with the same key those of the first file by name: a file may have several, which are no copies."""
+    order = Window.partitionBy(*key).orderBy(raw.FILE)
+    return rows.withColumn("copy", F.rank().over(order)).where("copy = 1").drop("copy")

@@ -28,7 +28,7 @@ def by_file(rows: DataFrame) -> DataFrame:
 def intervals(counts: DataFrame, before: DataFrame | None = None) -> DataFrame:
     """The dataset, from rows of `by_file` without copies; `before`: rows that they are added to."""
     found = (
-        counts.where("rows > 0")
+        counts.where("rows > 0 OR grouped > 0")
         .groupBy("broker", "interval_end_us")
         .agg(F.sum("rows").alias("rows"), F.count_distinct(raw.FILE).alias("files"))
     )

@@ -23,8 +23,10 @@ GROUP: Final = ("broker", "share_group")
 
 _SUMS: Final = tuple(column.name for column in DATASETS[GROUPS] if column.how is How.SUM)
 _OF_GROUP: Final = ("offered", "sent", "dropped", "paced_for_us", *(f"dropped_{reason}" for reason in DROP_REASONS))
-_USUAL: Final = "percentile_disc(0.5) WITHIN GROUP (ORDER BY IF(client_id = '', NULL, blocked_share))"
+_USUAL: Final = "percentile_disc(0.5) WITHIN GROUP (ORDER BY IF(lasts, blocked_share, NULL))"
 """The median of the members' blocked shares, of two the lower one."""
+_BRIEF: Final = 20
+"""A member that was there for less than one part in so many of the longest one's time is not compared."""
 _AWAY: Final = tuple(f"dropped_{reason}" for reason in AWAY_REASONS)
 
 
@@ -38,7 +40,10 @@ def by_member(rows: DataFrame) -> DataFrame:
         *columns.sums(_SUMS), *columns.maxima(["mqueue_max"])
     )
     blocked = F.greatest(*[F.col(f"{clock}_us") for clock in CLOCKS])
-    return found.withColumn("blocked_share", blocked / F.greatest("duration_us", F.lit(1)))
+    length = F.when(F.col("client_id") != NO_CLIENT, F.col("duration_us"))
+    longest = F.max(length).over(Window.partitionBy(*GROUP))
+    shares = {"blocked_share": blocked / F.greatest("duration_us", F.lit(1)), "lasts": length * _BRIEF >= longest}
+    return found.withColumns(shares)
 
 
 def by_group(members: DataFrame) -> DataFrame:
@@ -48,17 +53,17 @@ def by_group(members: DataFrame) -> DataFrame:
     def of_members(value: Column) -> Column:
         return F.when(~whole, value)
 
-    slowest = F.max(of_members(F.struct(share.alias("share"), F.col("client_id").alias("client_id"))))
+    order = F.struct((-share).alias("share"), "sent", "client_id")  # that of `first_members`
     found = members.groupBy(*GROUP).agg(
         *[F.coalesce(F.sum(F.when(whole, F.col(name))), F.lit(0)).alias(name) for name in _OF_GROUP],
         F.coalesce(F.max(F.when(whole, F.col("mqueue_max"))), F.lit(0)).alias("mqueue_max"),
         F.count_if(~whole).alias("members"),
         F.sum(of_members(F.col("sent"))).alias("sent_to_members"),
         F.expr(_USUAL).alias("usual_share"),
-        slowest.alias("slowest"),
+        F.min(F.when(F.col("lasts"), order)).alias("slowest"),
     )
     lost = F.col("dropped") - sum((F.col(name) for name in _AWAY), F.lit(0))
-    slow = {"slowest": F.col("slowest.client_id"), "slowest_share": F.col("slowest.share"), "lost": lost}
+    slow = {"slowest": F.col("slowest.client_id"), "slowest_share": -F.col("slowest.share"), "lost": lost}
     return found.withColumns(slow)
 
 
@@ -75,7 +80,7 @@ def first_groups(groups: DataFrame) -> DataFrame:
 
 def first_members(members: DataFrame, groups: DataFrame) -> DataFrame:
     """The slowest members of some groups, slowest first."""
-    in_order = Window.partitionBy(*GROUP).orderBy(F.desc("blocked_share"), "sent", "client_id")
+    in_order = Window.partitionBy(*GROUP).orderBy(F.desc("lasts"), F.desc("blocked_share"), "sent", "client_id")
     own = members.where(F.col("client_id") != NO_CLIENT).join(F.broadcast(groups.select(*GROUP)), list(GROUP))
     ranked = own.withColumn("rank", F.row_number().over(in_order)).where(F.col("rank") <= MOST)
     return ranked.orderBy(*GROUP, "rank")

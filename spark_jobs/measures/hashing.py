@@ -10,7 +10,7 @@ from spark_jobs.measures.quality import NAME_CLIENTS
 from spark_jobs.measures.result import Result
 
 _DIGEST: Final = 8  # bytes
-_CLIENTS: Final = ("client_id", "slowest")
+_CLIENTS: Final = ("client_id", "slowest", "share_group")  # the filter of a group may have a client id
 
 
 def hashed(result: Result, key: str) -> Result:

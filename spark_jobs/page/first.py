@@ -47,7 +47,7 @@ def _tiles(result: Result) -> list[Tile]:
     poor = fair.get("poorly_served", 0)
     bad = not is_few(result)
     of_groups = groups_lost(result)
-    also = f" and {formats.short(of_groups)} of groups" if of_groups else ""
+    also = f"; {formats.short(of_groups)} of these by groups" if of_groups else ""
     return [
         Tile(formats.count(starved), f"of {result.facts.clients:,} clients starved", bad and starved > 0),
         Tile(formats.count(poor), f"sent less than {LESS} of what was due", bad and poor > 0),

@@ -67,10 +67,10 @@ def findings(result: Result) -> list[Finding]:
         found.append(Finding(Grade.WATCH, "Group", text, worst["why"], broker=worst["broker"], count=lost))
     if rows := with_slow_member(result):
         worst = rows[0]
+        others = "the other member" if worst["members"] == 2 else f"most of the {worst['members']:,} members"
         text = (
             f"“{formats.name(worst['slowest'])}” was blocked for {formats.percent(worst['slowest_share'])} of its "
-            f"time, most of the {worst['members']:,} members of {named(worst)} for at most "
-            f"{formats.percent(worst['usual_share'])}."
+            f"time, {others} of {named(worst)} for at most {formats.percent(worst['usual_share'])}."
         )
         client = "" if result.facts.hashed else worst["slowest"]
         grade = Grade.WATCH if worst["lost"] else Grade.NOTE

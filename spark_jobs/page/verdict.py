@@ -34,7 +34,8 @@ def sentences(results: Sequence[Result]) -> list[str]:
 def _headline_of(result: Result) -> str:
     total = result.maybe("totals", qos="all")
     if total is None or not total["offered"]:
-        return "Nothing was offered to any client."
+        told = next((each.text for each in findings(result) if each.subject == "Group"), "")
+        return told or "Nothing was offered to any client."
     starved = starvation(result)
     if starved is not None:
         were = "were" if starved.several else "was"

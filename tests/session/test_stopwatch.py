@@ -57,3 +57,13 @@ def test_adds_up(steps: list[tuple[str, int]]) -> None:
             taken += watch.take(now)
 
     assert taken + watch.take(now) == total
+
+
+def test_an_older_clock() -> None:
+    """A turn of the loop takes its time when it begins: what starts in it and stops by that has lasted no time."""
+    for read in (Stopwatch.take, Stopwatch.so_far):
+        watch = Stopwatch()
+        watch.start(100)
+        assert read(watch, 80) == 0
+        watch.stop(90)
+        assert watch.take(90) == 0

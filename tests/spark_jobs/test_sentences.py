@@ -131,6 +131,22 @@ def group() -> Iterable[Row]:
         yield group_row(name, 60 * minute, 60, offered_qos1=400, sent_qos1=320, **lost)
 
 
+def many_groups() -> Iterable[Row]:
+    """Groups whose queues overflow although no session is offered anything, and their members."""
+    lost = {"offered_qos1": 80, "dropped_qos1": 80, "dropped_queue_full_qos1": 80}
+    for minute in MINUTES:
+        yield row("publisher", 60 * minute, 60, received_qos1=100)
+        # It ends, and begins again within the interval.
+        yield from (group_row("$share/twice/t", 60 * minute, 60, **lost) for _ in range(2))
+        # More hang than a table lists; two are there for a moment.
+        hung = {"share_groups": ["$share/hung/t"], "window_full_us": 60_000_000}
+        yield from (row(f"hung-{n}", 60 * minute, 60, **hung) for n in range(25))
+        yield from (row(f"pair-{n}", 60 * minute, 60, share_groups=["$share/pair/t"], window_full_us=59_000_000 * n)
+                    for n in range(2))  # fmt: skip
+    began = {"session_started": at(299.997), "share_groups": ["$share/pair/t"], "window_full_us": 3_000}
+    yield row("brief", 300, 0.003, **began)
+
+
 LEFT: dict[str, Any] = {"connected": False, "ended": True}
 STORIES: dict[str, Callable[[], Iterable[Row]]] = {
     "away": away,
@@ -141,6 +157,7 @@ STORIES: dict[str, Callable[[], Iterable[Row]]] = {
     "episodes": episodes,
     "causes": causes,
     "group": group,
+    "groups": many_groups,
     "own": full_window(window_limit=2),
     "slow": full_window(ack_qos1_buckets=histogram([1_000] * 2 + [19_000] * 48)),
     "late": full_window(ack_qos1_buckets=histogram([90_000] * 50)),
@@ -328,6 +345,18 @@ def test_a_group_has_a_row_and_so_have_its_members(report: Callable[[str], Repor
     assert [each.measure for each in check(told.result, {"groups_lost": 399}) if each.exceeded] == ["groups_lost"]
     nothing = report("lossy").result
     assert (nothing.rows_of("groups"), nothing.one("queues")["groups"]) == ([], 0)
+
+
+def test_groups_that_begin_again_hang_or_have_brief_members(report: Callable[[str], Report]) -> None:
+    """All rows of an interval count; nothing is well where only groups lost; who was there for a moment is not slow."""
+    told = report("groups")
+    assert told.headline.startswith("Groups lost 800 deliveries. Most: “$share/twice/t” on “groups” with 800;")
+    assert told.text("Slow member") == (
+        "“pair-1” was blocked for 98.3 % of its time, the other member of “$share/pair/t” on “groups” for at most 0 %."
+    ).replace("the other member", "most of the 3 members")
+    slowest = {row["share_group"]: row["slowest"] for row in told.result.rows_of("groups")}
+    assert slowest == {"$share/twice/t": None, "$share/pair/t": "pair-1", "$share/hung/t": "hung-0"}
+    assert "pair-1" in render([told.result])
 
 
 HEAD = "| client | broker | state | lost | since | cause | what to do |"

