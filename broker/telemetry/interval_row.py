@@ -47,9 +47,9 @@ def interval_row(rows: pa.Table, schema: MetricsSchema) -> pa.Table:
     made["protocol_version"] = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(bytes(4))])
     for name in ("connected", "ended"):
         made[name] = pa.Array.from_buffers(pa.bool_(), 1, [None, pa.py_buffer(b"\0")])
-    nobody = pa.py_buffer(bytes(8))
+    no_groups = pa.py_buffer(bytes(8))
     made["share_groups"] = pa.Array.from_buffers(
-        pa.list_(pa.string()), 1, [None, nobody], children=[made["client_id"].slice(0, 0)]
+        pa.list_(pa.string()), 1, [None, no_groups], children=[made["client_id"].slice(0, 0)]
     )
     return pa.Table.from_arrays([made[field.name] for field in schema.arrow], schema=schema.arrow)
 

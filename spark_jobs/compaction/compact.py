@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from spark_jobs.spark import SparkOf
 
 FULL: Final = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
-_MOST_ASKED: Final = 20  # files whose footers say what the usual interval is
+_MOST_ASKED: Final = 20  # files whose footers are read for the usual interval
 
 
 @dataclass(frozen=True)

@@ -102,8 +102,9 @@ class Engine:
                 dropped = {}
                 if kept is not of_sessions:
                     dropped = _dropped(parts, _parts(intervals.by_hour(kept_counts).collect()))
+                listeners = intervals.listeners(counts) or [""]  # Spark has no empty map
                 frames = {
-                    SESSIONS: sessions(kept, intervals.listeners(counts) or [""], before.get(SESSIONS)),
+                    SESSIONS: sessions(kept, listeners, before.get(SESSIONS)),
                     TIMELINE: timeline(of_intervals, snapshot.slot_us, before.get(TIMELINE)),
                     STARVATION: starvation(kept, before.get(STARVATION)),
                     INTERVALS: intervals.intervals(kept_counts, before.get(INTERVALS)),

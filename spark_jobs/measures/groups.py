@@ -18,7 +18,7 @@ from spark_jobs.metrics import AWAY_REASONS, CLOCKS, DROP_REASONS, NO_CLIENT
 from spark_jobs.store.schema import DATASETS, GROUPS, How
 
 MOST: Final = 20
-"""Groups that have rows, and members of each."""
+"""Groups of the table, and members of each."""
 GROUP: Final = ("broker", "share_group")
 
 _SUMS: Final = tuple(column.name for column in DATASETS[GROUPS] if column.how is How.SUM)
@@ -73,7 +73,7 @@ def totals(groups: DataFrame) -> DataFrame:
 
 
 def first_groups(groups: DataFrame) -> DataFrame:
-    """The groups that have rows: those that lost most, then those whose slowest member is furthest from the others."""
+    """The groups of the table: those that lost most, then those with the slowest member compared with the others."""
     gap = F.coalesce(F.col("slowest_share") - F.col("usual_share"), F.lit(0.0))
     return groups.orderBy(F.desc("lost"), gap.desc(), F.desc("mqueue_max"), *GROUP).limit(MOST)
 
