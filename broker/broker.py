@@ -19,9 +19,13 @@ from broker.connection.connection import Connection
 from broker.connection.connections import Connections
 from broker.connection.handlers import Handlers
 from broker.connection.handshake import Handshake
+from broker.connection.incomplete import IncompletePackets
 from broker.connection.newcomers import Newcomers
 from broker.connection.publishing import Publishing
+from broker.connection.server_side import ServerSide
+from broker.connection.side import PublishHandler, Side
 from broker.connection.subscribing import Subscribing
+from broker.connection.timers import SocketDeadlines, end_handshake
 from broker.events import Events
 from broker.quotas.quotas import Quotas
 from broker.quotas.retained_guard import RetainedGuard
@@ -46,7 +50,6 @@ from protocol import reason_codes
 
 if TYPE_CHECKING:
     from broker.auth.authenticators.authenticators import Authenticators
-    from broker.storage.commits import Commits
 
 
 def open_authenticators(config: Config, guard: Guard, connections: Connections) -> "Authenticators | None":
@@ -122,29 +125,37 @@ class Broker:
         )
         self.drop_events = self._new_drop_events(config)
         self.connections = Connections()
-        commits = journal.commits if journal is not None else None
         self._admission = Admission(settings, capabilities, topic_rules, self.clients)
         guard = Guard.of(config.authentication.failed_logins)
         self.authenticators = authenticators = open_authenticators(config, guard, self.connections)
         self._access = Access(config, guard, None if authenticators is None else authenticators.chain)
-        self.handlers = self._new_handlers(commits)
-        """The argument of each new `Connection`."""
+        self._newcomers = newcomers = Newcomers(settings)
+        self._incomplete = IncompletePackets(self.quotas)
+        self._handshakes = handshakes = SocketDeadlines(self.wheel, end_handshake)
+        self.subscribing = Subscribing(
+            settings, self.router, self.retained, capabilities, topic_rules, self.events, authorizer, self.quotas
+        )
+        asked = (settings, capabilities, self._access, self._admission, self.sessions, self.totals, self.events)
+        self.handshake = Handshake(*asked, newcomers, self.subscribing, authorizer)
+        commits = None if journal is None else journal.commits
+        self.publishing = Publishing(
+            messages, self.addresses, capabilities, topic_rules, self.events, commits, authorizer
+        )
+        side = ServerSide(
+            settings, self.totals, self.events, newcomers, handshakes, self.handshake, self.subscribing
+        )
+        self.handlers = self.new_handlers(side, self.publishing)
+        """The argument of each new connection of a client."""
         self.guard_retained()
         self.watched = self._open_files(config)
         """Files that the server has to watch."""
         self.jobs: list[Callable[[], Coroutine[Any, Any, None]]] = self._open_plugins(config)
         """What the server has to run beside the broker."""
 
-    def _new_handlers(self, commits: "Commits | None") -> Handlers:
-        settings, topic_rules, authorizer = self.settings, self.topic_rules, self.authorizer
-        capabilities = self.capabilities
-        newcomers = Newcomers(settings)
-        subscribing = Subscribing(
-            settings, self.router, self.retained, capabilities, topic_rules, self.events, authorizer, self.quotas
-        )
-        asked = (settings, capabilities, self._access, self._admission, self.sessions, self.totals, self.events)
+    def new_handlers(self, side: Side, publishing: PublishHandler) -> Handlers:
+        """What connections on one side of MQTT share."""
         return Handlers(
-            settings,
+            self.settings,
             self.wheel,
             self.run_queue,
             self.totals,
@@ -153,11 +164,12 @@ class Broker:
             self.addresses,
             self.sessions,
             self.connections,
-            newcomers,
-            Handshake(*asked, newcomers, subscribing, authorizer),
-            Publishing(self.messages, self.addresses, capabilities, topic_rules, self.events, commits, authorizer),
-            subscribing,
-            commits,
+            self._newcomers,
+            self._incomplete,
+            self._handshakes,
+            side,
+            publishing,
+            None if self.journal is None else self.journal.commits,
         )
 
     def _new_router(self, config: Config, topic_rules: TopicRules, journal: Journal | None) -> Router:
@@ -224,7 +236,7 @@ class Broker:
         elif guard is None:
             guard = RetainedGuard(self.quotas, self.clients, self.retained)
         self._guard = self.retained.guard = guard
-        self.handlers.publishing.guard_retained(guard)
+        self.publishing.guard_retained(guard)
 
     async def use(self, config: Config, before: Config) -> None:
         """A reload: everything is as in `config` from now on, which differs in nothing that needs a restart.
@@ -286,10 +298,10 @@ class Broker:
     async def _authorize(self, authorizer: Authorizer) -> None:
         """The broker has its first rules; when this returns, they apply to all sessions."""
         authorizer.on_changed = self.router.forget_topics
-        self.authorizer = self.sessions.authorizer = self.handlers.handshake.authorizer = authorizer
+        self.authorizer = self.sessions.authorizer = self.handshake.authorizer = authorizer
         await visit(self.clients, self._permit)  # first: to sessions without permissions the router delivers nothing
-        self.router.authorizer = self.handlers.subscribing.authorizer = authorizer
-        self.handlers.publishing.authorize(authorizer)
+        self.router.authorizer = self.subscribing.authorizer = authorizer
+        self.publishing.authorize(authorizer)
         self.router.forget_topics()
         await visit(self.clients, self._recheck)
 
@@ -335,7 +347,7 @@ class Broker:
         if client.feed is not None:
             client.feed.authorizer = self.authorizer
         self._recheck_waiting(client)
-        if self.handlers.subscribing.recheck(client) and client.connection is not None:
+        if self.subscribing.recheck(client) and client.connection is not None:
             client.connection.close(reason_codes.NOT_AUTHORIZED, "a shared subscription is no longer permitted")
 
     def _recheck_waiting(self, client: Client) -> None:
@@ -343,4 +355,4 @@ class Broker:
         if client.connection is None:
             client.rights_changed = True
         else:
-            self.handlers.subscribing.recheck_waiting(client)
+            self.subscribing.recheck_waiting(client)

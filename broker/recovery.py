@@ -93,7 +93,7 @@ class _Recovery:
         pulled = self._restorer.session(session, kept, saved)
         self._pulled += [(session, restored, group) for restored, group in pulled]
         if saved.owner is not None:
-            broker.handlers.subscribing.recheck(client)  # the rules may be others than before
+            broker.subscribing.recheck(client)  # the rules may be others than before
 
     def restore_former_session(self, saved: SavedSession) -> None:
         kept = KeptSession(self._journal, saved.number, saved.client_id)
@@ -114,7 +114,7 @@ class _Recovery:
             client = self._clients.get(saved.number)
             owed = [saved.subscriptions[name] for name in saved.owed if name in saved.subscriptions]
             if client is not None and owed:
-                client.feed = self._broker.handlers.subscribing.new_feed(client)
+                client.feed = self._broker.subscribing.new_feed(client)
                 client.feed.resume(owed, saved.newer, self._now)
 
     def restore_will(self, saved: SavedSession) -> None:

@@ -45,7 +45,7 @@ class ClientSocket(Peer):
     # -- what the subclass does
 
     def on_opened(self) -> None:
-        """The socket is open: CONNECT has to follow in time."""
+        """The socket is open."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def on_closed(self, now: int) -> None:

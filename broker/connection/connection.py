@@ -3,9 +3,8 @@
 from typing import Final, final
 
 from broker.connection.client_socket import CONGESTED, ClientSocket
-from broker.connection.dispatch import on_packet
 from broker.connection.handlers import Handlers
-from broker.connection.log import log_closed, log_disconnected, log_refused
+from broker.connection.log import log_closed, log_disconnected
 from broker.connection.paced_packets import PacedPackets
 from broker.connection.timers import HOLD, HoldTimer, KeepAliveTimer, RateTimer
 from broker.runtime.clock import monotonic_us
@@ -18,10 +17,12 @@ from protocol.decoder import Decoder
 from protocol.errors import MQTTError
 from protocol.packet import Packet
 from protocol.publish import Publish
-from protocol.replies import connack, disconnect, shortened
+from protocol.replies import shortened
 from session.publish_rate import PublishRate
 from session.session import Session
 
+REFUSED: Final = reason_codes.UNSPECIFIED_ERROR
+"""Reason codes from this one on say no."""
 READ_PACKETS: Final = 256
 """Packets of a connection handled at once. Then sessions run their passes, so that what a fast publisher sends waits in
 its socket, not in mailboxes."""
@@ -65,12 +66,12 @@ class Connection(ClientSocket):
                         publishing.publish(self, session, packet, now)
                     if self._rate is not None:
                         self._spend(self._rate, packet, now)
-                elif session is not None and isinstance(packet, Puback):
+                elif session is not None and isinstance(packet, Puback) and packet.reason_code < REFUSED:
                     answers = True
                     session.sender.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
                 else:
                     answers = True
-                    on_packet(self.handlers, self, packet, now)
+                    self.handlers.side.on_packet(self, packet, now)
                 count += 1
                 if count == READ_PACKETS or gate.reasons or (decoder.at_end and self._held_back is None):
                     break
@@ -250,15 +251,10 @@ class Connection(ClientSocket):
 
     def fail(self, error: MQTTError) -> None:
         """Send the error's reason code, if the client's version has one, and close [MQTT-4.13.1-1]."""
-        handlers = self.handlers
-        handlers.totals.count_refused(self.listener, error.reason_code)
-        log_refused(handlers.events, self, error, handlers.settings.max_packet_size)
-        transport = self.transport
+        answer = self.handlers.side.refuse(self, error)
         if self.session is not None:
             self.close(error.reason_code, error.message)
-        elif transport is not None:
-            limit = max(self.maximum_packet_size, error.maximum_packet_size)
-            answer = connack(error, self.decoder.version, limit)
+        elif self.transport is not None:
             if answer:
                 self.write(answer)
             self.close(reason=error.message, reason_sent=answer != b"")
@@ -286,10 +282,9 @@ class Connection(ClientSocket):
             return
         self.flush()
         self.begin_closing()
-        if reason_code != reason_codes.SUCCESS and self.session is not None and self.session.version == 5:
-            packet = disconnect(reason_code, reason, self.maximum_packet_size, server_reference)
+        if self.session is not None:
+            packet = self.handlers.side.farewell(self, self.session, reason_code, reason, server_reference)
             if packet:
-                self.handlers.totals.disconnects_sent += 1
                 self.write(packet)
                 reason_sent = True
         now = monotonic_us()
@@ -313,12 +308,9 @@ class Connection(ClientSocket):
         self._held_back = None
 
     def on_opened(self) -> None:
-        """The socket is open: CONNECT has to follow in time."""
+        """The socket is open."""
         self.handlers.connections.add(self)
-        self.handlers.newcomers.add(self)
-        timeout = self.handlers.settings.connect_timeout
-        if timeout:
-            self.handlers.handshakes.set(self, self.heard_at + timeout)
+        self.handlers.side.opened(self)
 
     def on_closed(self, now: int) -> None:
         """The socket is closed, by either side."""
@@ -330,6 +322,7 @@ class Connection(ClientSocket):
         handlers.newcomers.remove(self)
         for deadlines in (handlers.handshakes, handlers.lingering, handlers.aborts):
             deadlines.forget(self)
+        handlers.side.closed(self, now)
 
     def _detach_session(self, now: int) -> None:
         """Detach the session, if there is one: the connection has ended or is about to end."""

@@ -1,15 +1,13 @@
-"""The objects that all connections of one broker share, so that each connection is small."""
+"""The objects that all connections on one side of MQTT share, so that each connection is small."""
 
 from typing import TYPE_CHECKING, final
 
 from broker.addresses.policy import Addresses
 from broker.connection.connections import Connections
-from broker.connection.handshake import Handshake
 from broker.connection.incomplete import IncompletePackets
 from broker.connection.newcomers import Newcomers
-from broker.connection.publishing import Publishing
-from broker.connection.subscribing import Subscribing
-from broker.connection.timers import SocketDeadlines, abort, end_handshake, end_lingering
+from broker.connection.side import PublishHandler, Side
+from broker.connection.timers import SocketDeadlines, abort, end_lingering
 from broker.events import Events
 from broker.routing.router import Router
 from broker.runtime.scheduler import RunQueue
@@ -38,14 +36,16 @@ class Handlers:
         sessions: Sessions,
         connections: Connections,
         newcomers: Newcomers,
-        handshake: Handshake,
-        publishing: Publishing,
-        subscribing: Subscribing,
+        incomplete: IncompletePackets,
+        handshakes: SocketDeadlines,
+        side: Side,
+        publishing: PublishHandler,
         commits: "Commits | None" = None,
     ) -> None:
         # Attributes used for each chunk and packet come first.
         self.totals = totals
         self.run_queue = run_queue
+        self.side = side
         self.publishing = publishing
         self.commits = commits
         """FC-27; None = nothing survives the process."""
@@ -57,13 +57,11 @@ class Handlers:
         self.addresses = addresses
         self.sessions = sessions
         self.connections = connections
-        self.handshakes = SocketDeadlines(wheel, end_handshake)
+        self.handshakes = handshakes
         """By when connections have to have a session."""
         self.lingering = SocketDeadlines(wheel, end_lingering)
         """By when clients can have read why they are disconnected."""
         self.aborts = SocketDeadlines(wheel, abort)
         """By when connections that are closing have to be closed."""
         self.newcomers = newcomers
-        self.incomplete = IncompletePackets(sessions.quotas)
-        self.handshake = handshake
-        self.subscribing = subscribing
+        self.incomplete = incomplete

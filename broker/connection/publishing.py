@@ -7,6 +7,7 @@ from broker.auth.authorizer import Authorizer
 from broker.connection.aliases import ReceivedAliases
 from broker.connection.capabilities import Capabilities, is_text
 from broker.connection.peer import Peer
+from broker.connection.side import PublishHandler
 from broker.events import Events
 from broker.quotas.retained_guard import RetainedGuard
 from broker.routing.messages import Messages, read_expiry
@@ -23,7 +24,7 @@ from session.session import Session
 
 
 @final
-class Publishing:
+class Publishing(PublishHandler):
     """Handles PUBLISHes of all connections."""
 
     def __init__(
