@@ -18,6 +18,7 @@ from config import address_rules, admin_rules, bind_address, drop_events, rules
 from config.access import Authentication, Authorization
 from config.address_settings import AddressSettings
 from config.admin import Admin
+from config.bridge import Bridge
 from config.drop_events import DropEvents
 from config.layers import dotted
 from config.mqtt import Mqtt
@@ -176,6 +177,8 @@ class Config(Model):
     """FC-31: how much users may use; empty = as much as they want."""
     drop_events: DropEvents | None = None
     """FC-35: who is told of each delivery that is dropped. None = nobody."""
+    bridges: list[Bridge] = Field(default_factory=list)
+    """Connections that the broker opens to other brokers; empty = none."""
     persistence: Persistence = Field(default_factory=Persistence)
     admin: Admin = Field(default_factory=Admin)
     metrics: Metrics = Field(default_factory=Metrics)
@@ -183,8 +186,10 @@ class Config(Model):
 
     @property
     def profiles(self) -> dict[str, Session]:
-        """FC-39: flow control of the listeners that have keys of `session` of their own, by their names."""
-        return {each.name: each.session.over(self.session) for each in self.listeners if each.session is not None}
+        """FC-39: flow control of the listeners and bridges that have keys of `session` of their own, by their names."""
+        own = [(each.name, each.session) for each in self.listeners]
+        own += [(each.local_id, each.session) for each in self.bridges]
+        return {name: session.over(self.session) for name, session in own if session is not None}
 
     @property
     def denies_by_default(self) -> bool:
