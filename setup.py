@@ -22,6 +22,7 @@ HOT = (
     "broker",
     "broker/addresses",
     "broker/auth",
+    "broker/bridge",
     "broker/connection",
     "broker/quotas",
     "broker/routing",

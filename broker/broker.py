@@ -35,6 +35,7 @@ from broker.routing.retained import Retained
 from broker.routing.router import Router
 from broker.routing.shared_queues import AgeTimer, GroupsHost, SharedQueues
 from broker.routing.topic_rules import TopicRules
+from broker.routing.via import Via
 from broker.runtime.clock import monotonic_us
 from broker.runtime.scheduler import RunQueue
 from broker.runtime.timers import Wheel
@@ -106,6 +107,7 @@ class Broker:
         self.authorizer = authorizer = Authorizer(config) if config.authorization.has_rules else None
         self.capabilities = capabilities = Capabilities(config)
         self.router = self._new_router(config, topic_rules, journal)
+        self.via = Via()
         self.retained = Retained(self.wheel, journal)
         self.messages = messages = Messages(self.router, self.retained, topic_rules, journal)
         self.clients = Clients()
@@ -128,18 +130,18 @@ class Broker:
         self._admission = Admission(settings, capabilities, topic_rules, self.clients)
         guard = Guard.of(config.authentication.failed_logins)
         self.authenticators = authenticators = open_authenticators(config, guard, self.connections)
-        self._access = Access(config, guard, None if authenticators is None else authenticators.chain)
+        self.access = Access(config, guard, None if authenticators is None else authenticators.chain)
         self._newcomers = newcomers = Newcomers(settings)
         self._incomplete = IncompletePackets(self.quotas)
         self._handshakes = handshakes = SocketDeadlines(self.wheel, end_handshake)
         self.subscribing = Subscribing(
             settings, self.router, self.retained, capabilities, topic_rules, self.events, authorizer, self.quotas
         )
-        asked = (settings, capabilities, self._access, self._admission, self.sessions, self.totals, self.events)
-        self.handshake = Handshake(*asked, newcomers, self.subscribing, authorizer)
+        asked = (settings, capabilities, self.access, self._admission, self.sessions, self.totals, self.events)
+        self.handshake = Handshake(*asked, newcomers, self.subscribing, self.via, authorizer)
         commits = None if journal is None else journal.commits
         self.publishing = Publishing(
-            messages, self.addresses, capabilities, topic_rules, self.events, commits, authorizer
+            messages, self.addresses, capabilities, topic_rules, self.events, self.via, commits, authorizer
         )
         side = ServerSide(
             settings, self.totals, self.events, newcomers, handshakes, self.handshake, self.subscribing
@@ -247,7 +249,7 @@ class Broker:
         self.settings.use(config)
         self.capabilities.use(config)
         self._admission.limit_rate()
-        self._access.use(config)
+        self.access.use(config)
         if self.router.backpressure != self.settings.backpressure:
             self.router.backpressure = self.settings.backpressure
             self.router.forget_topics()

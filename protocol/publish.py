@@ -177,6 +177,17 @@ class Publish(Packet):
         own.rest4 = self.rest4
         return own
 
+    def renamed(self, topic: bytes, properties: Properties | None, more: bytes) -> Publish:
+        """Return the same message for one subscriber, under another topic and with other properties.
+
+        `more` are encoded properties that this delivery has besides.
+        """
+        own = self.identified(more)
+        own.topic = topic
+        own.properties = properties
+        own.frame4 = None
+        return own
+
     def copy(self) -> Publish:
         """Return the same delivery as an object of its own, which shares the payload and the frames built so far."""
         if self.rest4 is None:
@@ -185,6 +196,12 @@ class Publish(Packet):
         own.frame5 = self.frame5
         own.rest5 = self.rest5
         return own
+
+    def rename(self, topic: bytes) -> None:
+        """Change the topic of a message that was received, before anything is derived from this object."""
+        self.topic = topic
+        self.frame4 = None
+        self.frame5 = None
 
     def trim(self) -> None:
         """Keep the payload only of the bytes that were read, before anything is derived from this object."""

@@ -8,7 +8,7 @@ from protocol.publish import Publish
 
 PUBLISHER_REASONS: Final = ("address_full", "will_refused")
 """Why messages of a session's client are lost before they are routed to anybody."""
-LOST_REASONS: Final = ("unacknowledged", *PUBLISHER_REASONS)
+LOST_REASONS: Final = ("unacknowledged", "refused", *PUBLISHER_REASONS)
 """What is told beside the reasons of drops, and counts elsewhere: as sent, discarded or refused."""
 
 

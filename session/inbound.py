@@ -45,6 +45,13 @@ class Inbound:
         if self._ids is not None:
             self._ids.disconnect()
 
+    def begin_anew(self) -> None:
+        """The other end has lost its session: what it sends with a known packet id is new [MQTT-3.2.2-5]."""
+        ids = [] if self._ids is None else self._ids.begin_anew()
+        if self.journal is not None:
+            for packet_id in ids:
+                self._sender.outbox.wait_for(self.journal.forget(packet_id))
+
     def restore(self, packet_ids: list[int], now: int) -> None:
         """FC-27: packet ids that waited for PUBREL before the process began, oldest first."""
         if not packet_ids:
@@ -172,10 +179,6 @@ class Inbound:
     def count_refused(self) -> None:
         """Count a refused PUBLISH, whether or not the client gets the reason."""
         self._sender.counters.begin_uncommon().publish_refused += 1
-
-    def count_paged(self) -> None:
-        """Count a PUBLISH that waits on disk for room in its address (FC-26): it is acknowledged as usual."""
-        self._sender.counters.begin_uncommon().publish_paged += 1
 
     def discard(self, publish: Publish) -> None:
         """Count a discarded PUBLISH, and tell of it (FC-35): it is acknowledged as usual and not routed."""

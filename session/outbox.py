@@ -26,7 +26,15 @@ _ALIAS_ROOM: Final = 5
 """Bytes that an alias adds at most: three for the property, and one for each of two length fields."""
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Rewriter:
+    """Gives each PUBLISH another topic or other properties on its way out: they differ at the other end of a bridge."""
+
+    def rewritten(self, publish: Publish) -> Publish:
+        """The PUBLISH as it goes out; the same object if nothing differs."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+
 @final
 class Outbox:
     """Pieces of packets in the order in which they go out, for a client of one protocol version."""
@@ -35,8 +43,12 @@ class Outbox:
         self.version: i64 = 4
         self.maximum_packet_size: i64 = 0
         """The client's, in bytes; 0 = none stated."""
+        self.maximum_qos: i64 = 2
+        """What has a higher QoS is sent with this one: a server may not take it [MQTT-3.2.2-11]."""
         self.aliases: Aliases | None = None
         """None = the client accepts no topic aliases."""
+        self.rewriter: Rewriter | None = None
+        """None = each PUBLISH goes out as it is."""
         self.pieces = _NOTHING
         self.commit: i64 = 0
         """FC-27: the commit that has to be on disk before these pieces may be written; 0 = none."""
@@ -90,6 +102,8 @@ class Outbox:
 
     def add_publish(self, publish: Publish, packet_id: int, now: int) -> None:
         """A first transmission; packet id 0 at QoS 0. Frames are built once per message and shared by all receivers."""
+        if self.rewriter is not None:
+            publish = self.rewriter.rewritten(publish)
         if self.version == 4:
             head = publish.frame4
             if head is None:
@@ -117,6 +131,8 @@ class Outbox:
 
     def add_resent_publish(self, publish: Publish, packet_id: int, now: int) -> None:
         """A resent PUBLISH, with DUP set (FC-8) [MQTT-3.3.1-1]."""
+        if self.rewriter is not None:
+            publish = self.rewriter.rewritten(publish)
         packet = publish.encode_resent(self.version, packet_id, _expiry_left(publish, now))
         self.add_packet(packet)
         self.delivery_bytes += len(packet)
@@ -127,6 +143,9 @@ class Outbox:
 
     def packet_size(self, publish: Publish) -> int:
         """Length of the PUBLISH packet in bytes, as this client would get it."""
+        return self._size(publish if self.rewriter is None else self.rewriter.rewritten(publish))
+
+    def _size(self, publish: Publish) -> int:
         if self.version == 4:
             head = publish.frame4 or publish.build4()
             rest = publish.rest4
@@ -158,7 +177,7 @@ class Outbox:
 
     def _has_room_for_alias(self, publish: Publish) -> bool:
         """Whether the packet with both topic and alias is not too large for the client [MQTT-3.1.2-24]."""
-        return not self.maximum_packet_size or self.packet_size(publish) + _ALIAS_ROOM <= self.maximum_packet_size
+        return not self.maximum_packet_size or self._size(publish) + _ALIAS_ROOM <= self.maximum_packet_size
 
 
 def _expiry_left(publish: Publish, now: int) -> int:

@@ -44,6 +44,12 @@ class ReceivedIds:
         awaiting = self._awaiting_rel
         self._earlier = set(awaiting) if awaiting else None
 
+    def begin_anew(self) -> list[int]:
+        """The other end has lost its session, and may use each id again; returns those that waited for PUBREL."""
+        ids = [*(self._awaiting_rel or ()), *(self.forgotten or ())]
+        self._awaiting_rel = self._earlier = self.forgotten = None
+        return ids
+
     def disconnect(self) -> None:
         """Forget what waits for an id: it is unacknowledged, so the client resends it when it reconnects."""
         self.waiting = None

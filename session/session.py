@@ -4,6 +4,7 @@ from typing import final
 
 from mypy_extensions import i64
 
+from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from session.aliases import Aliases
 from session.counters import Counters, Gauges, SessionTotals
@@ -13,7 +14,7 @@ from session.inbound import Inbound
 from session.journal import QueueJournal, ReceivedJournal
 from session.limits import Limits
 from session.outbound import Outbound
-from session.outbox import Outbox
+from session.outbox import Outbox, Rewriter
 from session.overflow import looks_every
 from session.stopwatch import Stopwatch
 from session.watch import earlier
@@ -67,7 +68,7 @@ class Session:
         _watch_age(self.outbound, now)
         self.inbound.restore(packet_ids, now)
 
-    def connect(
+    def connect(  # noqa: PLR0913, PLR0917 - what CONNECT says of a client, or CONNACK of a server
         self,
         host: Host,
         version: int,
@@ -76,16 +77,21 @@ class Session:
         now: int,
         topic_alias_maximum: int = 0,
         problem_information: bool = True,
+        rewriter: Rewriter | None = None,
+        maximum_qos: int = 2,
     ) -> None:
         """Attach a client; the outbox then holds what must be sent at once (FC-8).
 
         `receive_maximum`, `maximum_packet_size` and `topic_alias_maximum` are the client's, 0 where it stated none.
+        `rewriter`: what changes PUBLISHes on their way to it; None = nothing does. `maximum_qos`: a server's.
         """
         self.version = version
         self.inbound.connect(problem_information)
         outbox = self.outbox = Outbox()
         outbox.version = version
         outbox.maximum_packet_size = maximum_packet_size
+        outbox.rewriter = rewriter
+        outbox.maximum_qos = maximum_qos
         aliases = min(topic_alias_maximum, self.limits.max_topic_alias_out)
         if aliases:
             outbox.aliases = Aliases(aliases)  # [MQTT-3.1.2-26, -27]
@@ -278,6 +284,15 @@ def use_limits(session: Session, limits: Limits) -> None:
     if sender.watch is not None:
         sender.watch.limits = limits
     session.inbound.use_limits(limits)
+
+
+def tell_refused(session: Session, packet_id: int) -> Publish | None:
+    """FC-35: tell that the client has refused a delivery, which is lost for it; returns it. `acknowledge` follows."""
+    inflight = session.sender.window.entries.get(packet_id)
+    if inflight is None:
+        return None
+    session.counters.tell_lost("refused", inflight.publish)
+    return inflight.publish
 
 
 def _watch_age(outbound: Outbound, now: int) -> None:

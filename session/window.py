@@ -78,7 +78,7 @@ class Window:
         self.entries = _NO_ENTRIES
         self.full = False
         """Whether no further QoS 1 or 2 delivery may be sent; also while a kept window exceeds a smaller new limit."""
-        self._last_id: i32 = 0  # both share eight bytes: each connection has a window
+        self.last_id: i32 = 0  # both share eight bytes: each connection has a window
         self.full_time: Stopwatch | None = None
         """How long it was full; None until it first is."""
         self.most: i64 = 0
@@ -90,10 +90,10 @@ class Window:
         if entries is _NO_ENTRIES:
             entries = self.entries = {}
         inflight = Inflight(publish, now)
-        packet_id: int = self._last_id % PACKET_IDS + 1
+        packet_id: int = self.last_id % PACKET_IDS + 1
         while entries.setdefault(KEYS[packet_id], inflight) is not inflight:  # that id is in use
             packet_id = packet_id % PACKET_IDS + 1
-        self._last_id = packet_id
+        self.last_id = packet_id
         if publish.holder is not None:
             hold(publish)  # FC-24
         length: i64 = len(entries)
@@ -112,7 +112,7 @@ class Window:
         inflight = self.entries[KEYS[restored.packet_id]] = Inflight(publish, now)
         if restored.received:
             inflight.phase = WAIT_PUBCOMP
-        self._last_id = restored.packet_id
+        self.last_id = restored.packet_id
         self.most = max(self.most, len(self.entries))
         if publish.holder is not None:
             hold(publish)  # FC-24

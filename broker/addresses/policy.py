@@ -176,7 +176,7 @@ class Addresses:
         """Page a PUBLISH, and acknowledge it, which waits for the commit (FC-27)."""
         commit = self._write_page(full, publish, session.client_id)
         if commit is not None:
-            session.inbound.count_paged()
+            session.counters.begin_uncommon().publish_paged += 1
             if publish.qos:
                 session.outbox.wait_for(commit)
             if self._journal is not None:

@@ -101,7 +101,11 @@ class Access:
 
     def scram_identity(self, user: str) -> Identity:
         """A user that SCRAM has authenticated."""
-        return Identity(user, self._scram_roles.get(user, frozenset()), SCRAM)
+        return Identity(user, self.roles_of(user), SCRAM)
+
+    def roles_of(self, user: str) -> frozenset[str]:
+        """The roles that the configuration gives a user."""
+        return self._scram_roles.get(user, frozenset())
 
     def enhanced(self, name: str, connect: Connect, listener: str, host: str) -> Authentication:
         """Return the authentication by the method that the client asks for. Raises MQTTError to refuse."""

@@ -8,6 +8,7 @@ from broker.connection.connection_rate import ConnectionRate
 from broker.connection.peer import Peer
 from broker.routing.topic_rules import TopicRules
 from broker.settings import Settings
+from config.bridge import CLIENT_ID
 from protocol import reason_codes
 from protocol.connect import MQTT_3_1, REFUSED_3_1_1, Connect, Will
 from protocol.errors import MQTTError, TopicNameInvalid, UnsupportedProtocolVersion
@@ -52,6 +53,11 @@ class Admission:
             raise MQTTError(reason_codes.CLIENT_IDENTIFIER_NOT_VALID, "CONNECT of MQTT 3.1 without client id")
         if not client_id and packet.version == 4 and not packet.clean_start:  # 3.1.1: [MQTT-3.1.3-8]
             raise MQTTError(reason_codes.CLIENT_IDENTIFIER_NOT_VALID, "CONNECT without client id and clean session")
+        if client_id.startswith(CLIENT_ID):
+            raise MQTTError(
+                reason_codes.CLIENT_IDENTIFIER_NOT_VALID,
+                f"client id {client_id!r:.100}: those that begin with {CLIENT_ID} are of this broker's own bridges",
+            )
         if len(client_id.encode()) > settings.max_clientid_len:
             raise MQTTError(
                 reason_codes.CLIENT_IDENTIFIER_NOT_VALID,

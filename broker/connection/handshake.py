@@ -23,6 +23,7 @@ from broker.connection.peer import Peer
 from broker.connection.subscribing import Subscribing
 from broker.connection.timers import IdentityTimer, RefusalTimer
 from broker.events import Events
+from broker.routing.via import Via, value_of
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.read_gate import AUTHENTICATING
 from broker.sessions import Sessions
@@ -61,6 +62,7 @@ class Handshake:
         events: Events,
         newcomers: Newcomers,
         subscribing: Subscribing,
+        via: Via,
         authorizer: Authorizer | None = None,
     ) -> None:
         self._settings = settings
@@ -73,6 +75,7 @@ class Handshake:
         self._events = events
         self._newcomers = newcomers
         self._subscribing = subscribing
+        self._via = via
         self.authorizer = authorizer
 
     def on_packet(self, connection: Peer, packet: Packet, now: int) -> None:
@@ -221,7 +224,7 @@ class Handshake:
         connack.session_present = present and not packet.mqtt31  # its byte is reserved in MQTT 3.1
         client.attach(connection, identity, expiry_interval, packet.bridge)
         client.asked_to_last = asked_expiry > 0
-        self._attach(connection, client, permissions)
+        self.attach(connection, client, permissions)
         connection.will = packet.will
         session = client.session
         if self._sessions.durable:
@@ -233,7 +236,8 @@ class Handshake:
         connection.session = session  # needed by `arm`, which `connect` may call
         aliases = props.integer(asked, props.TOPIC_ALIAS_MAXIMUM)
         explain = asked.get(props.REQUEST_PROBLEM_INFORMATION) != 0  # [MQTT-3.1.2-29]
-        session.connect(connection, version, receive_maximum, maximum_packet_size, now, aliases, explain)
+        via = self._via if value_of(asked) else None  # another broker connects
+        session.connect(connection, version, receive_maximum, maximum_packet_size, now, aliases, explain, via)
         connection.start(session, int(keep_alive * SECOND * self._settings.keepalive_multiplier))
         if identity is not None and identity.expires_at:
             IdentityTimer(self._sessions.wheel, connection, identity.expires_at).start(now)
@@ -258,7 +262,7 @@ class Handshake:
             raise will_refused(will)
         return permissions
 
-    def _attach(self, connection: Peer, client: Client, permissions: Permissions | None) -> None:
+    def attach(self, connection: Peer, client: Client, permissions: Permissions | None) -> None:
         """The connection has a client, with these permissions."""
         connection.client = client
         session = client.session

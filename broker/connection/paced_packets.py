@@ -5,7 +5,7 @@ from typing import Final, final
 
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.packet import Packet
-from protocol.ping import Pingreq
+from protocol.ping import Pingreq, Pingresp
 from protocol.publish import Publish
 from session.parked import rest_of
 
@@ -58,7 +58,7 @@ class PacedPackets:
         """
         if isinstance(packet, Pubrel):
             return packet.packet_id not in self._qos2
-        return isinstance(packet, Puback | Pubrec | Pubcomp | Pingreq)
+        return isinstance(packet, Puback | Pubrec | Pubcomp | Pingreq | Pingresp)
 
     def _count(self, packet: Packet, step: int) -> None:
         if isinstance(packet, Publish):

@@ -13,13 +13,14 @@ from broker.quotas.retained_guard import RetainedGuard
 from broker.routing.messages import Messages, read_expiry
 from broker.routing.router import FULL, MATCHED
 from broker.routing.topic_rules import TopicRules
+from broker.routing.via import Via
 from broker.storage.commits import Commits
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.errors import MQTTError, ProtocolError, TopicAliasInvalid
 from protocol.properties import Properties
 from protocol.publish import Publish
-from protocol.replies import PublishRefused, not_permitted, shortened
+from protocol.replies import PublishRefused, not_permitted, shortened, topic_name
 from session.session import Session
 
 
@@ -27,13 +28,14 @@ from session.session import Session
 class Publishing(PublishHandler):
     """Handles PUBLISHes of all connections."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - one per part, made in one place
         self,
         messages: Messages,
         addresses: Addresses,
         capabilities: Capabilities,
         topic_rules: TopicRules,
         events: Events,
+        via: Via,
         commits: Commits | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
@@ -44,10 +46,11 @@ class Publishing(PublishHandler):
         """Whether the capabilities concern a PUBLISH without properties too."""
         self._topic_rules = topic_rules
         self._events = events
+        self._via = via
         self._commits = commits
         self.authorizer = authorizer
         self._guard: RetainedGuard | None = None
-        self._checks_all = False
+        self.checks_all = False
         """Whether a PUBLISH without properties has to be checked too."""
         self.guard_retained(None)
 
@@ -60,13 +63,13 @@ class Publishing(PublishHandler):
         """Have this guard decide what may be retained (FC-31, FC-32); None = everything may."""
         self._guard = guard
         parts = (self.authorizer, self._commits, guard)
-        self._checks_all = self._selective or any(part is not None for part in parts)
+        self.checks_all = self._selective or any(part is not None for part in parts)
 
     def publish(self, connection: Peer, session: Session, publish: Publish, now: int) -> None:
         """Route and acknowledge a PUBLISH that the session has accepted. Raises MQTTError to close."""
         try:
-            if self._checks_all or publish.properties is not None:
-                self._check(connection, session, publish)
+            if self.checks_all or publish.properties is not None:
+                self.check(connection, session, publish)
             verdict = self._messages.publish(publish, session, connection.gate)
         except PublishRefused as refused:
             self._refuse(session, publish, refused, now)
@@ -101,10 +104,13 @@ class Publishing(PublishHandler):
             raise ProtocolError(f"PUBLISH without a topic, with Topic Alias {alias}, which no PUBLISH here has set")
         publish.topic = topic
 
-    def _check(self, connection: Peer, session: Session, publish: Publish) -> None:
+    def check(self, connection: Peer, session: Session, publish: Publish) -> None:
         """Raise MQTTError or PublishRefused if the PUBLISH is not supported, not permitted, or there is no room."""
         if self._selective or publish.properties is not None:
             self._check_message(publish)
+        if publish.properties is not None and self._via.is_loop(publish.properties):
+            message = f"PUBLISH to {topic_name(publish.topic)!r} has been here before: bridges form a ring"
+            raise PublishRefused(reason_codes.SUCCESS, message)
         if self.authorizer is not None:
             client = connection.client
             permissions = None if client is None else client.permissions

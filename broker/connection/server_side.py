@@ -23,7 +23,7 @@ from protocol.ping import PINGRESP_BYTES, Pingreq
 from protocol.replies import connack, disconnect
 from protocol.subscribe import Subscribe
 from protocol.unsubscribe import Unsubscribe
-from session.session import Session
+from session.session import Session, tell_refused
 
 
 @final
@@ -67,6 +67,8 @@ class ServerSide(Side):
         self, connection: Peer, session: Session, packet: Packet, now: int
     ) -> None:
         if isinstance(packet, Pubrec):
+            if packet.reason_code >= reason_codes.UNSPECIFIED_ERROR:
+                tell_refused(session, packet.packet_id)
             session.sender.acknowledge(packet_types.PUBREC, packet.packet_id, packet.reason_code, now)
         elif isinstance(packet, Pubrel):
             session.inbound.release(packet.packet_id)
@@ -74,7 +76,8 @@ class ServerSide(Side):
                 connection.route_parked(now)  # FC-22
         elif isinstance(packet, Pubcomp):
             session.sender.acknowledge(packet_types.PUBCOMP, packet.packet_id, packet.reason_code, now)
-        elif isinstance(packet, Puback):
+        elif isinstance(packet, Puback):  # success is handled before
+            tell_refused(session, packet.packet_id)
             session.sender.acknowledge(packet_types.PUBACK, packet.packet_id, packet.reason_code, now)
         elif isinstance(packet, Pingreq):
             session.reply(PINGRESP_BYTES)  # [MQTT-3.12.4-1]

@@ -59,34 +59,44 @@ class Subscribing:
         session = client.session
         if session.version == 5:
             self._capabilities.check_subscribe(packet)
-        codes: list[int] = []
-        fresh: list[Subscription] = []
-        refused: list[str] = []
         identifiers = _identifiers(packet)
         for subscription in packet.subscriptions:
             subscription.identifiers = identifiers
             if client.bridge:  # MQTT 5 bridges set these options themselves
                 subscription.no_local = True
                 subscription.retain_as_published = True
+        codes = self.add(client, packet.subscriptions, now)
+        refused = [
+            subscription.topic_filter
+            for subscription, code in zip(packet.subscriptions, codes, strict=True)
+            if code >= reason_codes.UNSPECIFIED_ERROR
+        ]
+        _suback(session, packet.packet_id, codes, refused)
+        if self._events.debug:
+            filters = [each.topic_filter for each in packet.subscriptions]
+            log_subscribed(self._events, session.client_id, filters, codes)
+
+    def add(self, client: Client, subscriptions: list[Subscription], now: int) -> list[int]:
+        """Subscribe a session; the retained messages follow. Returns the reason code of each subscription."""
+        session = client.session
+        codes: list[int] = []
+        fresh: list[Subscription] = []
+        for subscription in subscriptions:
             refusal = self._refusal(client, subscription, now)
             if refusal:
                 codes.append(refusal)  # SUBACK of 3.1.1 has 0x80 for all
-                refused.append(subscription.topic_filter)
                 continue
             if self._add(session, subscription):
                 fresh.append(subscription)
             if client.kept is not None:
                 session.outbox.wait_for(client.kept.subscribed(subscription))
             codes.append(subscription.qos)
-        _suback(session, packet.packet_id, codes, refused)
-        if self._events.debug:
-            filters = [each.topic_filter for each in packet.subscriptions]
-            log_subscribed(self._events, session.client_id, filters, codes)
         if fresh:
             feed = client.feed
             if feed is None:
                 feed = self.new_feed(client)
             client.feed = feed if feed.add(fresh, now) else None
+        return codes
 
     def new_feed(self, client: Client) -> RetainedFeed:
         """What delivers retained messages to a client."""
@@ -97,14 +107,14 @@ class Subscribing:
         """Unsubscribe filter by filter and answer with UNSUBACK [MQTT-3.10.4-4]."""
         session = client.session
         codes = [
-            reason_codes.SUCCESS if self._end(client, topic_filter) else reason_codes.NO_SUBSCRIPTION_EXISTED
+            reason_codes.SUCCESS if self.end(client, topic_filter) else reason_codes.NO_SUBSCRIPTION_EXISTED
             for topic_filter in packet.topic_filters
         ]
         _answer(session, Unsuback(packet.packet_id, codes).encode(session.version))
         if self._events.debug:
             log_unsubscribed(self._events, session.client_id, packet.topic_filters, codes)
 
-    def _end(self, client: Client, topic_filter: str) -> bool:
+    def end(self, client: Client, topic_filter: str) -> bool:
         """End a subscription; False if there is none."""
         session = client.session
         held = session.subscriptions
@@ -127,7 +137,7 @@ class Subscribing:
         for topic_filter, subscription in list((session.subscriptions or {}).items()):
             share, inner = split_share(topic_filter)
             if share and not self._permits(session, share, inner, subscription.qos):
-                self._end(client, topic_filter)
+                self.end(client, topic_filter)
                 ended.append(topic_filter)
         return ended
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from broker.bridge.bridges import Bridges
 from broker.broker import Broker
 from broker.persistence import open_persistence
 from broker.runtime.clock import SECOND, monotonic_us
@@ -91,6 +92,7 @@ class Server:
         self.exporter: Exporter | None = None
         self.totals_walk = TotalsWalk(self.broker.clients, self.broker.totals, self.broker.router.shared)
         self.listeners = Listeners(self.broker, opened_ahead)
+        self.bridges = Bridges(self.broker)
         self._dates = CertificateDates(self._shown)
         self._memory = MemoryWatch(self.broker)
         self._notify = Notify()
@@ -133,6 +135,7 @@ class Server:
         self._watch_files(loop)
         spare_what_is_old(loop)
         self._tick(loop)
+        self.bridges.start(self.config, monotonic_us())
         self._serving = True
         self._notify.ready()
         await self._stopping.wait()
@@ -142,6 +145,7 @@ class Server:
             task.cancel()
         if self.broker.authenticators is not None:
             self.broker.authenticators.close()
+        self.bridges.stop()
         connections = await self._close()
         with suppress(TimeoutError):  # a disk that is too slow
             await asyncio.wait_for(self.broker.drop_events.finish(), DROPS_TIMEOUT)
@@ -224,6 +228,7 @@ class Server:
             set_level(plan.config.log.level)
             limit(plan.config.log.max_lines)
             disconnected = await self.listeners.use(prepared)
+            self.bridges.use(plan.config, monotonic_us())
         changes = Changes(
             plan.changed, renewed, plan.listeners.opened, plan.listeners.closed, disconnected, plan.restart
         )

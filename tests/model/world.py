@@ -164,7 +164,7 @@ class World(Pair):
         else:
             if fate == "paged":
                 self.model.books.count("publish_paged")
-                self.real.session.inbound.count_paged()
+                self.real.session.counters.begin_uncommon().publish_paged += 1
             self._answer(publish, fate)
         return True
 

@@ -143,7 +143,7 @@ def test_what_became_of_publishes() -> None:
     inbound = peer.session.inbound
     inbound.count_refused()
     for _ in range(2):
-        inbound.count_paged()
+        peer.session.counters.begin_uncommon().publish_paged += 1
     for _ in range(3):
         inbound.discard(from_client(1, 1))
     inbound.park(from_client(1, 1))

@@ -254,7 +254,7 @@ def test_parked_and_paged_are_told_apart() -> None:
         publish = from_client(number, 1)
         assert inbound.accept(publish)
         if paged:
-            inbound.count_paged()
+            peer.session.counters.begin_uncommon().publish_paged += 1
             inbound.answer(publish, True, peer.now)
         else:
             inbound.park(publish)

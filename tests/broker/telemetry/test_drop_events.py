@@ -9,7 +9,8 @@ import pytest
 
 from broker.runtime.clock import monotonic_us
 from broker.telemetry import drop_events
-from protocol.acknowledgements import Pubrec
+from protocol import reason_codes
+from protocol.acknowledgements import Puback, Pubrec
 from protocol.connect import Will
 from protocol.publish import Publish
 from session.counters import DROP_REASONS
@@ -104,6 +105,13 @@ def leave_unacknowledged(local: LocalBroker) -> None:
     anew(local, "loser")
 
 
+def refuse(local: LocalBroker) -> None:
+    """The client answers with an error."""
+    client = join(local, "loser", "t")
+    publish(local, Publish(b"t", MESSAGE, 1))
+    client.send(Puback(client.expect(Publish).packet_id, reason_codes.NOT_AUTHORIZED))
+
+
 def fill_address(local: LocalBroker) -> None:
     """Its address is full."""
     join(local, "holder", "t")
@@ -132,6 +140,7 @@ SCENES: dict[str, list[Scene]] = {
     "not_permitted": [Scene(forbid), Scene(lambda local: forbid(local, SHARED), {}, GROUP)],
     "aged": [Scene(age, OLD), Scene(lambda local: age(local, SHARED), OLD, GROUP)],
     "unacknowledged": [Scene(leave_unacknowledged)],
+    "refused": [Scene(refuse)],
     "address_full": [Scene(fill_address, FULL, ("publisher", "loser"))],
     "will_refused": [Scene(refuse_will, {}, ("publisher", "loser"))],
 }

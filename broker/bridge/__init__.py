@@ -1,0 +1,1 @@
+"""Bridges: connections that the broker opens to other brokers. A bridge is a session whose client is another broker."""

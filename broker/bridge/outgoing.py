@@ -1,0 +1,38 @@
+"""PUBLISHes on their way to the remote broker: their topics there, and the path that tells loops."""
+
+from typing import final
+
+from broker.bridge.topics import Topics
+from broker.routing.via import Via
+from protocol import properties as props
+from protocol.publish import Publish
+from session.outbox import Rewriter
+
+
+@final
+class Outgoing(Rewriter):
+    """Renames what goes out of one bridge."""
+
+    def __init__(self, topics: Topics, via: Via, version: int, retains: bool) -> None:
+        """`retains`: whether the remote broker has retained messages."""
+        self._topics = topics.outgoing
+        self._responses = topics.outgoing_responses
+        self._via = via
+        self._version = version
+        self.retains = retains
+
+    def rewritten(self, publish: Publish) -> Publish:
+        """The PUBLISH as the remote broker gets it."""
+        if publish.retain and not self.retains:
+            publish = publish.at(publish.qos, False)
+        topic = self._topics.name(publish.topic)
+        if self._version == 4:
+            return publish if topic is publish.topic else publish.renamed(topic, None, b"")
+        properties = publish.properties
+        response = None if properties is None else properties.get(props.RESPONSE_TOPIC)
+        if properties is not None and isinstance(response, str):
+            name = self._responses.name(response.encode())
+            if name:
+                properties = dict(properties)
+                properties[props.RESPONSE_TOPIC] = name.decode()
+        return self._via.extended(publish, topic, properties)
