@@ -28,16 +28,18 @@ REFUSED: Final = reason_codes.UNSPECIFIED_ERROR
 FAR: Final = 32_768
 """Half of all packet ids."""
 _IDS: Final = 65_535
-_FOR_CLIENTS: Final = frozenset((
-    reason_codes.MALFORMED_PACKET,
-    reason_codes.PROTOCOL_ERROR,
-    reason_codes.RECEIVE_MAXIMUM_EXCEEDED,
-    reason_codes.TOPIC_ALIAS_INVALID,
-    reason_codes.PACKET_TOO_LARGE,
-    reason_codes.QUOTA_EXCEEDED,
-    reason_codes.ADMINISTRATIVE_ACTION,
-    reason_codes.PAYLOAD_FORMAT_INVALID,
-))
+_FOR_CLIENTS: Final = frozenset(
+    (
+        reason_codes.MALFORMED_PACKET,
+        reason_codes.PROTOCOL_ERROR,
+        reason_codes.RECEIVE_MAXIMUM_EXCEEDED,
+        reason_codes.TOPIC_ALIAS_INVALID,
+        reason_codes.PACKET_TOO_LARGE,
+        reason_codes.QUOTA_EXCEEDED,
+        reason_codes.ADMINISTRATIVE_ACTION,
+        reason_codes.PAYLOAD_FORMAT_INVALID,
+    )
+)
 """Reason codes of the broker that a client's DISCONNECT may have too (section 3.14.2.1)."""
 
 
