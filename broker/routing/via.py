@@ -23,9 +23,11 @@ Pairs = list[tuple[str, str]]
 
 def value_of(properties: Properties) -> str:
     """What the user property says; empty = there is none."""
-    for name, value in cast("Pairs", properties.get(props.USER_PROPERTY, ())):
-        if name == NAME:
-            return value
+    pairs = properties.get(props.USER_PROPERTY)
+    if isinstance(pairs, list):
+        for name, value in cast("Pairs", pairs):
+            if name == NAME:
+                return value
     return ""
 
 
