@@ -109,19 +109,22 @@ class Bridge(Initiator):
 
     def use(self, settings: Settings, now: int) -> None:
         """The configuration has changed: connect again, by the new one."""
-        self.stop("the configuration of the bridge has changed")
+        self._disconnect("the configuration of the bridge has changed")
         if settings.clean_start:
             self.session.end(now)
         self.settings = settings
         self.start(now)
 
-    def stop(self, reason: str) -> None:
-        """Disconnect, and do not connect again. The session stays."""
+    def stop(self) -> None:
+        """Do not connect again. The session stays, and so does a connection until somebody closes it."""
         self._stopped = True
         self._plans += 1
         if self._attempt is not None:
             self._attempt.cancel()
             self._attempt = None
+
+    def _disconnect(self, reason: str) -> None:
+        self.stop()
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.close(reason=reason)
@@ -129,7 +132,7 @@ class Bridge(Initiator):
     def remove(self, now: int) -> None:
         """The bridge is not configured any more: its session ends, here and at the remote broker if it is connected."""
         self._side.ends_session = True
-        self.stop("the bridge is removed")
+        self._disconnect("the bridge is removed")
         self.session.end(now)
 
     # -- connecting
@@ -160,6 +163,8 @@ class Bridge(Initiator):
             self._not_opened(f"{address}: its certificate is not valid: {error.verify_message}")
         except (OSError, UnicodeError) as error:
             self._not_opened(f"{address}: {text_of(error) if isinstance(error, OSError) else error}")
+        except Exception as error:  # of a library: the bridge has to go on
+            self._not_opened(f"{address}: {error!r}")
         self._attempt = None
         if self.connection is None:
             self._again(monotonic_us())
@@ -357,6 +362,7 @@ class Bridge(Initiator):
             remote=self.status.remote,
             version=self.settings.proto_ver,
             session_present=self._session_present,
+            no_local=self.settings.proto_ver == "5" or self._private,
         )
         if refused:
             log.warning("bridge_not_subscribed", bridge=name, filters=shortened(", ".join(refused)))

@@ -47,6 +47,6 @@ class Bridges:
                 known.use(settings, now)
 
     def stop(self) -> None:
-        """The broker stops: disconnect, and keep the sessions that are kept."""
+        """The broker stops, and closes all connections: none is opened again."""
         for bridge in self.all.values():
-            bridge.stop("the server is stopping")
+            bridge.stop()
