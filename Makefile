@@ -139,6 +139,10 @@ ledger: $(STAMPS)/test ## Account for millions of deliveries, under kills, full 
 soak: $(STAMPS)/test ## Run many sessions on a bad network, and check the counters. ARGS="--minutes 60", "--seed 7", "--help".
 	$(BIN)/python -m tests.soak $(ARGS)
 
+.PHONY: bridge-soak
+bridge-soak: $(STAMPS)/test ## Soak a bridge: a bad network, kill -9 of both brokers, ledgers outside. ARGS="--rounds 20", "--help".
+	$(BIN)/python -m tests.soak.bridge $(ARGS)
+
 .PHONY: demo
 demo: $(STAMPS)/test ## Run the experiment: a slow subscriber with the QoS 0 gate off, then on, and the report on both.
 	$(BIN)/python tests/bench/demo.py $(ARGS)
