@@ -50,11 +50,15 @@ class LocalSession:
         broker.quotas.renew(client)
         self._permit(client)
         if broker.sessions.durable and client.expiry_interval and client.kept is None:
-            broker.sessions.keep(client, client.session.version, self._owner(client), None)
-            if client.kept is not None:
-                client.kept.detached(client.expiry_interval, False)
+            self._keep(client)
         self._subscribe(client, settings, now)
         check_waiting(client.session.outbound, Bridged(topics).holds)
+
+    def _keep(self, client: Client) -> None:
+        """FC-27: write it to the journal; it has no connection."""
+        self._broker.sessions.keep(client, client.session.version, self._owner(client), None)
+        if client.kept is not None:
+            client.kept.detached(client.expiry_interval, False)
 
     def _identity(self, settings: Settings) -> Identity | None:
         user = settings.user
