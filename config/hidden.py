@@ -15,6 +15,7 @@ _SECRET_FILES: Final = {
     ("authentication", "http", "header_file"),
     ("authentication", "jwt", "key_file"),
     ("authentication", "postgres", "password_file"),
+    ("bridges", "password_file"),
 }
 _BESIDE_SECRETS: Final = {
     ("authentication", "http", "header"),
