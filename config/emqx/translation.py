@@ -1,7 +1,7 @@
 """Translates the settings of emqx.conf."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +37,8 @@ class Translated:
     findings: list[Finding]
     users: Path | None = None
     """A file of users that has to be made, without any: EMQX's own cannot be read."""
+    passwords: Mapping[Path, str] = field(default_factory=dict)
+    """Files of passwords that have to be made, with what is in them."""
 
 
 def translate(
