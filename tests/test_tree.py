@@ -110,6 +110,8 @@ TESTED_WITH: Final = {
     "config/emqx/access": "broker/cli/test_importing_emqx.py",
     "config/emqx/acl": "broker/cli/test_importing_emqx_access.py",
     "config/emqx/authorization": "broker/cli/test_importing_emqx_access.py",
+    "config/emqx/bridge_topics": "broker/cli/test_importing_emqx_bridges.py",
+    "config/emqx/bridges": "broker/cli/test_importing_emqx_bridges.py",
     "config/emqx/erlang": "broker/cli/test_importing_emqx_access.py",
     "config/emqx/listener": "broker/cli/test_importing_emqx.py",
     "config/emqx/options": "broker/cli/test_importing_emqx.py",

@@ -93,9 +93,10 @@ def import_emqx(
     """Take over emqx.conf and cluster.hocon.
 
     emqx.conf, and cluster.hocon if it is named or beside it, become a configuration of Sluice.
-    The rules of acl.conf become authorization.rules. EMQX's users, sessions and messages are in a database of its own,
-    and stay there. Each setting without a counterpart becomes a comment. The result is checked as `sluice config check`
-    does before it is written: with a mistake nothing is, but for files that are missing, which are named.
+    The rules of acl.conf become authorization.rules, and MQTT bridges that copy messages from topics to topics become
+    bridges, each password a file of its own, bridge-NAME.password. EMQX's users, sessions and messages stay in a
+    database of its own. Each setting without a counterpart becomes a comment. The result is checked as `sluice config
+    check` does before it is written: with a mistake nothing is, but for files that are missing, which are named.
 
     Example: sluice import emqx /var/lib/emqx/configs/cluster.hocon /etc/emqx/emqx.conf --output /etc/sluice/sluice.yaml
 
