@@ -34,6 +34,7 @@ OTHER_NAMES: Final = {
     "local_username": "bridges[].user",
     "bridge_protocol_version": "bridges[].proto_ver",
     "cleansession": "bridges[].clean_start",
+    "clean_session": "bridges[].clean_start",
     "keepalive_interval": "bridges[].keepalive",
     "notification_topic": "bridges[].state_topic",
     "restart_timeout": "bridges[].reconnect_min or bridges[].reconnect_max",

@@ -336,6 +336,13 @@ def test_reload(tmp_path: Path) -> None:
     assert plan_reload(old.config, new.config).config == old.config
 
 
+def test_messages(tmp_path: Path) -> None:
+    """A wrong address is quoted; a list that has no default has to have something in it."""
+    told = problems(tmp_path, {"address": "tcp://h", "topics": []})
+    assert told["bridges[0].address"].startswith("found 'tcp://h': write mqtt://host:port")
+    assert told["bridges[0].topics"] == "found a list: write at least one"
+
+
 def test_suggestion(tmp_path: Path) -> None:
     """Mosquitto's name of a key leads to ours."""
     assert problems(tmp_path, {"remote_username": "u"}) == {
