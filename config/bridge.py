@@ -38,6 +38,8 @@ _ADDRESS: Final = re.compile(
     re.ASCII,
 )
 _DEFAULT_PATH: Final = "/mqtt"
+_LONGEST_PROTOCOL: Final = 255
+"""Bytes: ALPN has one for the length (RFC 7301, section 3.1)."""
 
 
 class RemoteAddress(NamedTuple):
@@ -107,6 +109,20 @@ def _one_topic(value: str | None) -> str | None:
     return value
 
 
+def _host(value: str | None) -> str | None:
+    """Refuse what OpenSSL would not take as a name."""
+    address = None if value is None else _parsed(f"[{value}]" if ":" in value else value)
+    if value is not None and (address is None or address.host != value):
+        raise ValueError(f"found {found(value)}: write a host name such as mqtt.example.com, or an IP address")
+    return value
+
+
+def _protocol(value: str) -> str:
+    if not (value.isascii() and value.isprintable() and 0 < len(value) <= _LONGEST_PROTOCOL):
+        raise ValueError(f"found {found(value)}: write the name of a protocol such as mqtt, 1 to 255 bytes of ASCII")
+    return value
+
+
 class BridgeTopic(Model):
     """Topics that go over a bridge. On either side a prefix stands before them: there may be one, two or none."""
 
@@ -164,11 +180,11 @@ class BridgeTls(Model):
     """The certificate that the bridge shows, and its chain; None = none."""
     keyfile: Annotated[Path | None, BeforeValidator(check_path)] = None
     """Its private key; None if it is in certfile."""
-    server_name: str | None = Field(default=None, min_length=1)
+    server_name: Annotated[str | None, AfterValidator(_host)] = None
     """The name that the remote broker's certificate must have; None = the host of the address."""
     verify: bool = True
     """Whether the certificate is verified. false: whoever is on the way can read and change everything."""
-    alpn: list[Text] = Field(default_factory=list)
+    alpn: list[Annotated[str, AfterValidator(_protocol)]] = Field(default_factory=list)
     """What the bridge asks for by ALPN; empty = nothing."""
     minimum_version: Annotated[Literal["1.2", "1.3"], BeforeValidator(check_version)] = "1.2"
     """The oldest TLS version accepted."""

@@ -195,7 +195,14 @@ def test_defaults() -> None:
             {"address": "mqtts://h", "tls": {"ciphers": "ECDHE+AESGCM", "minimum_version": "1.3"}},
             "ciphers are those of TLS 1.2",
         ),
-        ({"address": "mqtts://h", "tls": {"alpn": [""]}}, "write 1 to 65535 bytes"),
+        *(
+            ({"address": "mqtts://h", "tls": {"alpn": [name]}}, "write the name of a protocol such as mqtt")
+            for name in ("", "ü", "a" * 256, "a\n")
+        ),
+        *(
+            ({"address": "mqtts://h", "tls": {"server_name": name}}, "write a host name such as mqtt.example.com")
+            for name in ("", ".h", "a..b", "h:1", "mqtts://h", "*.h", "h/", "h\0")
+        ),
         ({"start": "lazy", "topics": [{"filter": "a", "direction": "in"}]}, "start: lazy is for topics that go out"),
         ({"start": "lazy", "clean_start": True}, "set clean_start: false"),
         ({"session": {"conflate": ["a"]}}, "write it in session"),
@@ -258,6 +265,14 @@ def test_wrong_topics(keys: dict[str, Any], message: str) -> None:
     """Topics that no broker could take are refused, and the message says which side is wrong."""
     with pytest.raises(ValidationError, match=message):
         bridge(topics=[keys])
+
+
+@pytest.mark.parametrize("name", ["h", "mqtt.example.com", "10.0.0.5", "2001:db8::1"])
+def test_server_name(name: str) -> None:
+    """The name in a certificate may be one of a host, or an address without brackets."""
+    tls = bridge(address="wss://h", tls={"server_name": name}).tls
+    assert tls is not None
+    assert tls.server_name == name
 
 
 def test_one_address_or_several() -> None:
