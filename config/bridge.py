@@ -3,13 +3,14 @@
 import re
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from config import bind_address
 from config.ciphers import check_ciphers
 from config.session import ListenerSession
 from config.units import found
+from config.urls import masked
 from config.value_types import (
     MAX_UINT16,
     Duration,
@@ -20,6 +21,7 @@ from config.value_types import (
     Text,
     TopicFilter,
     check_path,
+    check_topic_filter,
     check_version,
 )
 
@@ -31,8 +33,13 @@ CLIENT_ID: Final = "$bridge/"
 """The client id of a bridge on this side is this and its name; no client may use such an id."""
 
 _EXPECTED: Final = "write mqtt://host:port, mqtts://host:port (TLS), ws://host:port/path or wss://host:port/path"
-_HOST: Final = re.compile(r"[A-Za-z0-9._-]+|[0-9a-fA-F:.]+(?:%[A-Za-z0-9_.-]+)?", re.ASCII)
-_PATH: Final = re.compile(r"(?:/[!-\"$->@-~]*)?(?:\?[!-\"$-~]*)?", re.ASCII)
+_ADDRESS: Final = re.compile(
+    r"(?:(?P<scheme>[A-Za-z]+)://)?(?P<host>\[[^]/?#]*]|[^][:/?#]*)(?::(?P<port>[0-9]{1,5}))?(?P<path>(?:[/?][!-\"$-~]*)?)",
+    re.ASCII,
+)
+_DEFAULT_PATH: Final = "/mqtt"
+_LONGEST_PROTOCOL: Final = 255
+"""Bytes: ALPN has one for the length (RFC 7301, section 3.1)."""
 
 
 class RemoteAddress(NamedTuple):
@@ -60,21 +67,31 @@ class RemoteAddress(NamedTuple):
 
 
 def parse_address(value: object) -> RemoteAddress:
-    """Parse the address of a remote broker. Raises ValueError; it is not quoted if there may be a password in it."""
+    """Parse the address of a remote broker. Raises ValueError, which quotes no password."""
     text = value.strip() if isinstance(value, str) else ""
     if "@" in text:
         raise ValueError(f"write the address without a user name: username and password_file are keys; {_EXPECTED}")
+    address = _parsed(text)
+    if address is None:
+        raise ValueError(f"found {found(masked(text) if text else value)}: {_EXPECTED}")
+    return address
+
+
+def _parsed(text: str) -> RemoteAddress | None:
+    match = _ADDRESS.fullmatch(text)
+    scheme = match["scheme"].lower() if match and match["scheme"] else "mqtt"
+    if match is None or scheme not in PORTS:
+        return None
+    path, websocket = match["path"], scheme in ("ws", "wss")
     try:
-        parts = urlsplit(text if "://" in text else f"mqtt://{text}")
-        scheme, host, port = parts.scheme.lower(), parts.hostname or "", parts.port
+        place = bind_address.parse(f"{match['host']}:{match['port'] or PORTS[scheme]}")
     except ValueError:
-        raise ValueError(f"found {found(value)}: {_EXPECTED}") from None
-    path = parts.path + (f"?{parts.query}" if parts.query else "")
-    wrong = scheme not in PORTS or not _HOST.fullmatch(host) or parts.fragment or not _PATH.fullmatch(path)
-    websocket = scheme in ("ws", "wss")
-    if wrong or (path not in ("", "/") and not websocket) or port == 0:
-        raise ValueError(f"found {found(value)}: {_EXPECTED}")
-    return RemoteAddress(scheme, host, port or PORTS[scheme], (path or "/mqtt") if websocket else "")
+        return None
+    if not (place.host and place.port) or (path not in ("", "/") and not websocket):  # no host: as `unix:1`
+        return None
+    if not path.startswith("/"):
+        path = _DEFAULT_PATH + path
+    return RemoteAddress(scheme, place.host, place.port, path if websocket else "")
 
 
 def _addresses(value: object) -> list[str]:
@@ -85,18 +102,24 @@ def _addresses(value: object) -> list[str]:
     return [str(parse_address(each)) for each in given]
 
 
-def _prefix(value: str) -> str:
+def _one_topic(value: str | None) -> str | None:
     """Refuse what would make a topic of several."""
-    if any(character in value for character in "+#\0") or len(value.encode()) > MAX_UINT16:
-        raise ValueError(f"found {found(value)}: write the beginning of a topic such as site1/, without + and #")
-    if value.startswith("$share/"):
-        raise ValueError(f"found {found(value)}: write a topic that does not begin with $share")
+    if value is not None and any(character in value for character in "+#"):
+        raise ValueError(f"found {found(value)}: write it without + and #")
     return value
 
 
-def _topic(value: str | None) -> str | None:
-    if value is not None and any(character in value for character in "+#"):
-        raise ValueError(f"found {found(value)}: write a topic, without + and #")
+def _host(value: str | None) -> str | None:
+    """Refuse what OpenSSL would not take as a name."""
+    address = None if value is None else _parsed(f"[{value}]" if ":" in value else value)
+    if value is not None and (address is None or address.host != value):
+        raise ValueError(f"found {found(value)}: write a host name such as mqtt.example.com, or an IP address")
+    return value
+
+
+def _protocol(value: str) -> str:
+    if not (value.isascii() and value.isprintable() and 0 < len(value) <= _LONGEST_PROTOCOL):
+        raise ValueError(f"found {found(value)}: write the name of a protocol such as mqtt, 1 to 255 bytes of ASCII")
     return value
 
 
@@ -109,18 +132,22 @@ class BridgeTopic(Model):
     """Whether messages go to the remote broker, come from it, or both."""
     qos: FiniteCount = Field(default=2, le=2)
     """The highest QoS; a message that has a lower one keeps it."""
-    local_prefix: Annotated[str, AfterValidator(_prefix)] = ""
+    local_prefix: Annotated[str, AfterValidator(_one_topic)] = ""
     """What stands before these topics here."""
-    remote_prefix: Annotated[str, AfterValidator(_prefix)] = ""
+    remote_prefix: Annotated[str, AfterValidator(_one_topic)] = ""
     """What stands before these topics at the remote broker."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.filter is None and not (self.local_prefix and self.remote_prefix):
             raise ValueError("without filter, the prefixes are the two names of one topic: write both")
-        longest = max(len(self.local_filter.encode()), len(self.remote_filter.encode()))
-        if longest > MAX_UINT16:
-            raise ValueError(f"prefix and filter have {longest} bytes together: at most {MAX_UINT16} are possible")
+        for side, topics in (("local_prefix", self.local_filter), ("remote_prefix", self.remote_filter)):
+            try:
+                check_topic_filter(topics)
+            except ValueError as error:
+                raise ValueError(f"{side} and filter together: {error}") from None
+        if self.comes_in and self.local_filter.split("/")[0] == "$SYS":
+            raise ValueError("only the broker publishes under $SYS, no bridge: write a local_prefix such as remote/")
         return self
 
     @property
@@ -153,11 +180,11 @@ class BridgeTls(Model):
     """The certificate that the bridge shows, and its chain; None = none."""
     keyfile: Annotated[Path | None, BeforeValidator(check_path)] = None
     """Its private key; None if it is in certfile."""
-    server_name: str | None = Field(default=None, min_length=1)
+    server_name: Annotated[str | None, AfterValidator(_host)] = None
     """The name that the remote broker's certificate must have; None = the host of the address."""
     verify: bool = True
     """Whether the certificate is verified. false: whoever is on the way can read and change everything."""
-    alpn: list[Text] = Field(default_factory=list)
+    alpn: list[Annotated[str, AfterValidator(_protocol)]] = Field(default_factory=list)
     """What the bridge asks for by ALPN; empty = nothing."""
     minimum_version: Annotated[Literal["1.2", "1.3"], BeforeValidator(check_version)] = "1.2"
     """The oldest TLS version accepted."""
@@ -168,13 +195,15 @@ class BridgeTls(Model):
     def _check(self) -> Self:
         if self.keyfile is not None and self.certfile is None:
             raise ValueError("keyfile is the private key of certfile: set certfile too")
+        if self.ciphers is not None and self.minimum_version == "1.3":
+            raise ValueError("ciphers are those of TLS 1.2: leave them out with minimum_version 1.3, which has its own")
         return self
 
 
 class BridgeWill(Model):
     """The will of a bridge: the remote broker publishes it when the connection is lost."""
 
-    topic: Annotated[Text, AfterValidator(_topic)]
+    topic: Annotated[Text, AfterValidator(_one_topic)]
     payload: str = ""
     qos: FiniteCount = Field(default=0, le=2)
     retain: bool = False
@@ -205,7 +234,7 @@ class Bridge(Model):
     """Its user name at the remote broker; None = none."""
     password_file: Annotated[Path | None, BeforeValidator(check_path)] = None
     """A file with its password there, read for each connection; None = none."""
-    user: str | None = Field(default=None, min_length=1)
+    user: Text | None = None
     """Whose rights it has here, and whose quota; None = those of a client without a user name."""
     keepalive: FiniteDuration = Field(default=60.0, ge=1, le=MAX_UINT16)
     """Seconds between two PINGREQs while nothing comes."""
@@ -219,7 +248,7 @@ class Bridge(Model):
     """Seconds: attempts that fail come ever more rarely, up to this."""
     topics: list[BridgeTopic] = Field(min_length=1)
     """What goes over it."""
-    state_topic: Annotated[Text | None, AfterValidator(_topic)] = None
+    state_topic: Annotated[Text | None, AfterValidator(_one_topic)] = None
     """A topic at the remote broker, where a retained 1 says that it is connected, and 0 that it is not; None = none."""
     will: BridgeWill | None = None
     """None = none, except that of state_topic."""

@@ -16,11 +16,12 @@ _KEY: Final = (b"PRIVATE KEY-----",)
 _ENCRYPTED: Final = (b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED")
 
 
-def broken(listeners: object, admin: object = None) -> Iterator[tuple[Path, str]]:
+def broken(listeners: object, admin: object = None, bridges: object = None) -> Iterator[tuple[Path, str]]:
     """Find TLS files that are missing, unreadable or of the wrong kind, in raw or loaded values."""
-    listed = listeners if isinstance(listeners, list) else []
-    sections: list[tuple[Path, object]] = [(("listeners", index), each) for index, each in enumerate(listed)]
-    for path, section in [*sections, (("admin",), admin)]:
+    sections: list[tuple[Path, object]] = [(("admin",), admin)]
+    for key, listed in (("listeners", listeners), ("bridges", bridges)):
+        sections += [((key, index), each) for index, each in enumerate(listed if isinstance(listed, list) else [])]
+    for path, section in sections:
         tls = section.get("tls") if isinstance(section, dict) else None
         if isinstance(tls, dict):
             for key, message in _tls(tls):

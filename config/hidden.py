@@ -15,12 +15,15 @@ _SECRET_FILES: Final = {
     ("authentication", "http", "header_file"),
     ("authentication", "jwt", "key_file"),
     ("authentication", "postgres", "password_file"),
+    ("bridges", "password_file"),
 }
 _BESIDE_SECRETS: Final = {
     ("authentication", "http", "header"),
     ("authentication", "postgres", "host"),
     ("authentication", "postgres", "query"),
 }
+_MASKED: Final = ("bridges", "address")
+"""What the message quotes of it is no secret."""
 _NO_FILE_NAME: Final = re.compile(r"[\s:$]")
 """In passwords, their hashes and lines of password files, but hardly in the names of such files."""
 
@@ -53,7 +56,7 @@ def _may_be_secret(path: Path, text: str) -> bool:
         return _NO_FILE_NAME.search(text) is not None
     if key in _SECRET_FILES:
         return not _is_in_folder(text)
-    return key in _BESIDE_SECRETS or key[:2] == _TOKENS or "://" in text
+    return key in _BESIDE_SECRETS or key[:2] == _TOKENS or ("://" in text and key != _MASKED)
 
 
 def _is_in_folder(text: str) -> bool:

@@ -189,6 +189,7 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     listeners = raw.values.get("listeners", DEFAULT_LISTENERS)
     facts = partial.listeners(listeners)
     broken_rules = rules.broken(facts, partial.allow_anonymous(raw.values), partial.users(raw.values))
+    broken_rules += rules.same_bridges(partial.bridge_names(raw.values))
     broken_rules += address_rules.broken(
         partial.addresses(raw.values), partial.journal(raw.values), partial.priorities(raw.values)
     )
@@ -197,7 +198,7 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     for broken in broken_rules:
         yield _problem(broken.path, broken.message, raw)
     named = partial.file_names(raw.values)
-    wrong = [*files.broken(listeners, raw.values.get("admin")), *files.unreadable(named)]
+    wrong = [*files.broken(listeners, raw.values.get("admin"), raw.values.get("bridges")), *files.unreadable(named)]
     for path, message in [*wrong, *plugins.missing(raw.values)]:
         yield _problem(path, message, raw)
     for section, check in (("metrics", files.no_directory), ("persistence", files.no_journal)):

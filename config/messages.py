@@ -36,7 +36,9 @@ def _expected(error: ErrorDetails, raw: Layer) -> str:
     """What was expected instead of a value of the wrong kind or out of bounds."""
     path, kind, context = error["loc"], error["type"], error.get("ctx", {})
     if kind == "too_short":
-        return "write at least one, or leave the key out for the default"
+        field = field_at(path)
+        or_none = "" if field is not None and field.is_required() else ", or leave the key out for the default"
+        return f"write at least one{or_none}"
     if kind in BOUNDS:
         name, bound = BOUNDS[kind]
         return f"write {bound} {written(path, context[name])}"

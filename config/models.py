@@ -208,6 +208,7 @@ class Config(Model):
         """What is wrong in combination; empty if nothing is."""
         facts = [_facts(index, listener) for index, listener in enumerate(self.listeners)]
         broken = rules.broken(facts, self.allow_anonymous, self.authentication.has_users)
+        broken += rules.same_bridges([bridge.name for bridge in self.bridges])
         broken += address_rules.broken(
             [dict(address) for address in self.addresses],
             self.persistence.directory is not None,

@@ -74,8 +74,16 @@ def file_names(raw: Mapping[str, Any]) -> dict[Path, str | None]:
         value: object = raw
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
-        found[path] = str(value) if isinstance(value, str | FilePath) and str(value) else None
+        found[path] = _file_name(value)
+    for index, bridge in enumerate(_bridges(raw)):
+        found["bridges", index, "password_file"] = _file_name(bridge.get("password_file"))
     return found
+
+
+def bridge_names(raw: Mapping[str, Any]) -> list[str | None]:
+    """The name of each bridge; None if it cannot be parsed."""
+    names = [bridge.get("name") for bridge in _bridges(raw)]
+    return [name if isinstance(name, str) else None for name in names]
 
 
 def addresses(raw: Mapping[str, Any]) -> list[Entry]:
@@ -112,6 +120,16 @@ def drop_topic(raw: Mapping[str, Any]) -> tuple[str | None, int | None]:
     topic = events.get("topic", DropEvents().topic) if isinstance(events, dict) else None
     levels = mqtt.get("max_topic_levels", Mqtt().max_topic_levels) if isinstance(mqtt, dict) else None
     return topic if isinstance(topic, str) else None, _int(levels)
+
+
+def _bridges(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The bridges; one that is not a mapping is empty, so that indexes stay."""
+    items = raw.get("bridges")
+    return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
+
+
+def _file_name(value: object) -> str | None:
+    return str(value) if isinstance(value, str | FilePath) and str(value) else None
 
 
 def _entries(model: type[BaseModel], items: object) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""Rules between keys: TLS, names and bind addresses of listeners, authentication.
+"""Rules between keys: TLS, names and bind addresses of listeners, names of bridges, authentication.
 
 They work on facts, not on models, so that the loader can apply them to the part of a configuration that could be parsed
 and report every mistake at once.
@@ -55,6 +55,18 @@ def broken(listeners: Sequence[ListenerFacts], allow_anonymous: bool | None, use
         if users is False:
             problems += _authentication(listener, allow_anonymous)
     return problems
+
+
+def same_bridges(names: Sequence[str | None]) -> list[BrokenRule]:
+    """Bridges that have the name of an earlier one; None = could not be parsed."""
+    return [
+        BrokenRule(
+            ("bridges", index, "name"),
+            f"found {name!r}, which is the name of bridges[{names.index(name)}] too: give each its own name",
+        )
+        for index, name in enumerate(names)
+        if name is not None and names.index(name) < index
+    ]
 
 
 def _tls(listener: ListenerFacts) -> list[BrokenRule]:

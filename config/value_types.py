@@ -179,7 +179,7 @@ def check_version(value: object) -> object:
     return str(value) if isinstance(value, float) else value
 
 
-def _topic_filter(value: object) -> object:
+def check_topic_filter(value: object) -> object:
     """Check a topic filter (section 4.7.1)."""
     if not isinstance(value, str):
         return value
@@ -238,7 +238,7 @@ FiniteSize = Annotated[int, BeforeValidator(_finite_size), Written(units.format_
 FiniteCount = Annotated[int, BeforeValidator(_finite_count)]
 Rate = Annotated[int, BeforeValidator(_rate), Written(units.format_count)]
 Name = Annotated[str, BeforeValidator(check_name)]
-TopicFilter = Annotated[str, BeforeValidator(_topic_filter)]
+TopicFilter = Annotated[str, BeforeValidator(check_topic_filter)]
 Text = Annotated[str, BeforeValidator(_text)]
 SyncInterval = Annotated[float, BeforeValidator(_sync_interval), Written(_format_sync_interval)]
 KeepAlive = Annotated[float | None, BeforeValidator(_keep_alive), Written(units.format_duration)]

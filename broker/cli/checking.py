@@ -1,6 +1,7 @@
 """What `sluice config check` and `sluice run` find in files that a configuration names, beyond their being there."""
 
 import time
+from typing import Final
 
 import config
 from broker.auth.authenticators import users_file
@@ -8,6 +9,11 @@ from broker.auth.rule_files import mosquitto_acl
 from broker.server.certificate_dates import dates, unusable
 from config.files import writable_by_others
 from config.mounts import ALONE, mount_of, mounted_alone, named_files, replaced
+
+_UNVERIFIED: Final = (
+    "with false whoever is in between can read and change everything, and gets the password: name the authorities of "
+    "the other broker's certificate as cafile, and set verify: true"
+)
 
 
 def unusable_tls(loaded: config.Loaded) -> list[config.Problem]:
@@ -46,6 +52,12 @@ def access_files(loaded: config.Loaded) -> tuple[list[config.Problem], list[str]
             mistakes.append("it has no users: all logins by it are refused")
         warnings = [f"authentication.password_file: {password_file}: {each}" for each in mistakes]
     return problems, warnings
+
+
+def bridges(loaded: config.Loaded) -> list[str]:
+    """A warning of each bridge that takes any certificate."""
+    unverified = [i for i, each in enumerate(loaded.config.bridges) if each.tls is not None and not each.tls.verify]
+    return [f"bridges[{index}].tls.verify: {_UNVERIFIED}" for index in unverified]
 
 
 def journal(loaded: config.Loaded) -> list[str]:

@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -26,16 +26,18 @@ _FILES: Final = ("certfile", "keyfile", "cafile", "crlfile", "password_file", "a
 """Keys of files: that one cannot be read here does not keep the new configuration from being written."""
 
 
-def checked(output: Path, text: str, users: Path | None, state: "ImportedState | None") -> list[str]:
-    """Check the text, and write it, the empty file `users` and the journal; returns problems with files it names.
+def checked(output: Path, text: str, secrets: Mapping[Path, str], state: "ImportedState | None") -> list[str]:
+    """Check the text, and write it, new files of users and passwords, and the journal.
 
-    Certificates are looked at if all files are there. With any other mistake nothing is written, and the command ends.
+    Returns problems with files that it names. Certificates are looked at if all files are there. With any other mistake
+    nothing is written, and the command ends.
     """
     made: list[Path] = []
     try:
-        if users is not None:
-            os.close(os.open(users, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            made.append(users)
+        for path, content in secrets.items():
+            with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+                made.append(path)
+                file.write(content)
         problems = _written(output, text, made)
         wrong = [each for each in problems if not each.path.endswith(_FILES)]
     except OSError as error:
@@ -77,8 +79,26 @@ def _of_line(problem: config.Problem, text: str) -> str:
     return f"{source}: {problem.message}" if found else f"{problem.path}: {problem.message}"
 
 
-def summarise(output: Path, findings: Sequence[imported.Finding], users: Path | None) -> None:
-    """Say what has no counterpart, and what is written. `users`: the empty file of users, if one was needed."""
+def new_secrets(users: Path | None, passwords: Mapping[Path, str]) -> dict[Path, str]:
+    """The files of secrets that are to be made: `users`, if it is needed and not there, and those of passwords.
+
+    None is replaced: the command ends if there is another password in one.
+    """
+    made = {users: ""} if users is not None and not users.exists() else {}
+    for path, password in passwords.items():
+        try:
+            found = path.read_text(encoding="utf-8", errors="replace") if path.exists() else None
+        except OSError as error:
+            refuse(f"nothing is written: {path}: {error.strerror}")
+        if found not in (None, password):
+            refuse(f"nothing is written: {path} exists, and has another password: move it away")
+        if found is None:
+            made[path] = password
+    return made
+
+
+def summarise(output: Path, findings: Sequence[imported.Finding], secrets: Mapping[Path, str]) -> None:
+    """Say what has no counterpart, and what is written. `secrets`: the new files of users and passwords."""
     left = [finding for finding in findings if not finding.wrong]
     for line in imported.told(left):
         print(line)
@@ -86,8 +106,19 @@ def summarise(output: Path, findings: Sequence[imported.Finding], users: Path | 
     wrong = len(findings) - len(left)
     first = f"; look at {wrong} of them first" if wrong else ""
     print(f"{output} is written; {many} no counterpart, or need none{first}: see the comments in it")
-    if users is not None:
-        print(f"{users} is written, without users: `sluice user add NAME --file {users}` adds one")
+    for path, content in secrets.items():
+        if content:
+            print(f"{path} is written, with a password: the broker has to run as its owner, {owner_of(path)}")
+        else:
+            print(f"{path} is written, without users: `sluice user add NAME --file {path}` adds one")
+
+
+def owner_of(path: Path) -> str:
+    """The name of the user whose file it is, or the number."""
+    try:
+        return path.owner()
+    except KeyError:
+        return str(path.stat().st_uid)
 
 
 def refuse(text: str) -> NoReturn:

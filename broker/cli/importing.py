@@ -10,7 +10,7 @@ import typer
 from broker.auth.authenticators import users_file
 from broker.auth.rule_files import mosquitto_acl
 from broker.cli import mosquitto_chain
-from broker.cli.import_output import LOOK, checked, refuse, summarise
+from broker.cli.import_output import LOOK, checked, new_secrets, refuse, summarise
 from config import emqx, imported, mosquitto
 from config.files import is_there
 
@@ -40,7 +40,8 @@ def import_mosquitto(
 
     mosquitto.conf, with its include_dir, becomes a configuration of Sluice, and mosquitto.db a journal.
     Users and rules stay in Mosquitto's own files, which Sluice reads as they are. Each line without a counterpart
-    becomes a comment. What decides about access and has no counterpart closes what it is about. Files of a container,
+    becomes a comment. What decides about access and has no counterpart closes what it is about. Bridges (`connection`)
+    become bridges, and each remote_password a file of its own, bridge-NAME.password. Files of a container,
     such as /mosquitto/config/passwd, are looked for beside mosquitto.conf.
     The result is checked as `sluice config check` does before it is written: with a mistake nothing is, but for files
     that are missing, which are named. With `persistence true`
@@ -61,10 +62,10 @@ def import_mosquitto(
     mistakes = list(_mistakes(lines, paths))
     _may_write(output, force)
     text = imported.document(translated.section, "mosquitto", str(source))
-    needed = users if translated.users is not None and not users.exists() else None
+    secrets = new_secrets(translated.users and users, translated.passwords)
     database = None if without_persistence else translated.database
     state = _state(database, journal, translated.section) if database is not None else None
-    missing = [_with_remedy(each, lines) for each in checked(output, text, needed, state)]
+    missing = [_with_remedy(each, lines) for each in checked(output, text, secrets, state)]
     findings = translated.findings
     wrong = imported.told(finding for finding in findings if finding.wrong) + missing
     wrong += [*mistakes, *mosquitto_chain.missing(translated.chains, paths)]
@@ -72,7 +73,7 @@ def import_mosquitto(
         wrong += state.wrong()
     for each in wrong:
         print(each, file=sys.stderr)
-    summarise(output, findings, needed)
+    summarise(output, findings, secrets)
     for line in state.told() if state is not None else _not_taken(translated, without_persistence):
         print(line)
     print(f"next: sluice config check {output}; sluice run --config {output}")
@@ -92,9 +93,10 @@ def import_emqx(
     """Take over emqx.conf and cluster.hocon.
 
     emqx.conf, and cluster.hocon if it is named or beside it, become a configuration of Sluice.
-    The rules of acl.conf become authorization.rules. EMQX's users, sessions and messages are in a database of its own,
-    and stay there. Each setting without a counterpart becomes a comment. The result is checked as `sluice config check`
-    does before it is written: with a mistake nothing is, but for files that are missing, which are named.
+    The rules of acl.conf become authorization.rules, and MQTT bridges that copy messages from topics to topics become
+    bridges, each password a file of its own, bridge-NAME.password. EMQX's users, sessions and messages stay in a
+    database of its own. Each setting without a counterpart becomes a comment. The result is checked as `sluice config
+    check` does before it is written: with a mistake nothing is, but for files that are missing, which are named.
 
     Example: sluice import emqx /var/lib/emqx/configs/cluster.hocon /etc/emqx/emqx.conf --output /etc/sluice/sluice.yaml
 
@@ -114,12 +116,12 @@ def import_emqx(
         refuse(str(error))
     _may_write(output, force)
     text = imported.document(translated.section, "emqx", ", ".join(map(str, sources)))
-    needed = users if translated.users is not None and not users.exists() else None
-    missing = checked(output, text, needed, None)
+    secrets = new_secrets(translated.users and users, translated.passwords)
+    missing = checked(output, text, secrets, None)
     wrong = imported.told(finding for finding in translated.findings if finding.wrong) + missing
     for each in wrong:
         print(each, file=sys.stderr)
-    summarise(output, translated.findings, needed)
+    summarise(output, translated.findings, secrets)
     print(f"next: sluice config check {output}; sluice run --config {output}")
     if wrong:
         raise typer.Exit(LOOK)

@@ -110,7 +110,7 @@ def show(loaded: config.Loaded) -> None:
 @config_app.command("check")
 def check(file: Annotated[Path, typer.Argument(help="YAML file to check.")]) -> None:
     """Report every mistake in a configuration file, with its key and what is expected."""
-    from broker.cli.checking import access_files, certificate_dates, journal, mounts, unusable_tls
+    from broker.cli.checking import access_files, bridges, certificate_dates, journal, mounts, unusable_tls
 
     problems = config.check(file)
     warnings: list[str] = []
@@ -121,7 +121,7 @@ def check(file: Annotated[Path, typer.Argument(help="YAML file to check.")]) -> 
         wrong, left_out = access_files(loaded)
         problems = [*unusable_tls(loaded), *out_of_date, *replaced, *wrong]
         warnings = [*soon, *alone, *left_out, *journal(loaded), *filter(None, [config.too_low(loaded.config)])]
-        warnings += config.dead_letter_warnings(loaded.config)
+        warnings += [*bridges(loaded), *config.dead_letter_warnings(loaded.config)]
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:

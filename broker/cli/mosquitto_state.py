@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from broker.cli.import_output import owner_of
 from broker.runtime.clock import SECOND, wall_us
 from broker.storage.mosquitto_db.chunks import PersistenceFile
 from broker.storage.mosquitto_db.contents import MosquittoState, NewBroker
@@ -103,7 +104,7 @@ class ImportedState:
             yield _SHARED
         if contents.unknown_owners:
             yield _UNKNOWN.format(count=contents.unknown_owners)
-        yield f"the user {_owner_of(self._journal)} owns {self._journal}: the broker has to run as that user"
+        yield f"the user {owner_of(self._journal)} owns {self._journal}: the broker has to run as that user"
 
 
 def _content(path: Path) -> "bytes | mmap.mmap":
@@ -112,10 +113,3 @@ def _content(path: Path) -> "bytes | mmap.mmap":
         if os.fstat(file.fileno()).st_size == 0:
             return b""
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def _owner_of(path: Path) -> str:
-    try:
-        return path.owner()
-    except KeyError:
-        return str(path.stat().st_uid)

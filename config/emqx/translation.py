@@ -1,7 +1,7 @@
 """Translates the settings of emqx.conf."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +9,7 @@ from config.emqx import options, values
 from config.emqx.access import Access, Algorithms
 from config.emqx.acl import Known, Names
 from config.emqx.authorization import Authorization, security_profile
+from config.emqx.bridges import Bridges
 from config.emqx.listener import KINDS, PORTS, Listener, off
 from config.emqx.reading import INCLUDE, Setting
 from config.imported.draft import Finding, Section, told
@@ -37,6 +38,8 @@ class Translated:
     findings: list[Finding]
     users: Path | None = None
     """A file of users that has to be made, without any: EMQX's own cannot be read."""
+    passwords: Mapping[Path, str] = field(default_factory=dict)
+    """Files of passwords that have to be made, with what is in them."""
 
 
 def translate(
@@ -44,17 +47,19 @@ def translate(
 ) -> Translated:
     """Translate settings. `folder`: where emqx.conf is; `users`: where a file without users would be; `journal`: a
     directory for the journal; `algorithms`: those of a public key. Raises ValueError if nothing could be served."""
-    translation = _Translation(folder, journal, algorithms)
+    translation = _Translation(folder, users, journal, algorithms)
     for setting in settings:
         translation.take(setting)
-    return translation.end(users)
+    return translation.end()
 
 
 class _Translation:
     """The state while settings are read."""
 
-    def __init__(self, folder: Path, journal: Path, algorithms: Algorithms) -> None:
+    def __init__(self, folder: Path, users: Path, journal: Path, algorithms: Algorithms) -> None:
         self._folder = folder
+        self._users = users
+        self._bridges = Bridges(folder, users, self._leave)
         self._journal = journal
         self._profile = security_profile(folder)
         self._hardened = self._profile == "hardened"
@@ -92,6 +97,8 @@ class _Translation:
             self._zones.setdefault(setting.path[1], []).append(setting)
         elif first == "listeners" and len(setting.path) > 2:
             self._about_listener(setting)
+        elif self._bridges.take(setting):
+            return
         elif first == "authentication" and setting.found != []:
             self._access.take(setting)
         elif first == "authorization" and len(setting.path) > 1 and self._authorization.take(setting):
@@ -176,8 +183,10 @@ class _Translation:
 
     # -- at the end
 
-    def end(self, users: Path) -> Translated:
+    def end(self) -> Translated:
         """Put together what the settings say."""
+        for setting in self._bridges.others():
+            self._without_counterpart(setting)
         for beginning, settings in self._whole.items():
             others = f" (and {len(settings) - 1} more under {beginning})" if len(settings) > 1 else ""
             denies = list(_denying(settings, options.DENY.get(beginning)))
@@ -198,8 +207,9 @@ class _Translation:
         self._leave_zones(served)
         for listener in served:
             self._findings += listener.left()
-        needs_users = self._access.put(self._root, self._findings, users, self._hardened)
+        needs_users = self._access.put(self._root, self._findings, self._users, self._hardened)
         self._authorization.put(self._root, self._findings, self._known(served))
+        self._bridges.put(self._root, allowed=not self._authorization.doubts)
         self._root.section("session").put("max_mqueue_bytes", values.INFINITY, "EMQX has no such limit")
         if self._on_disk:
             self._root.section("persistence").put("directory", str(self._journal), *self._on_disk)
@@ -210,7 +220,7 @@ class _Translation:
         ordered.keys["listeners"] = sections
         ordered.keys |= self._root.keys
         ordered.remarks = self._root.remarks + told(self._findings)
-        return Translated(ordered, self._findings, users if needs_users else None)
+        return Translated(ordered, self._findings, self._users if needs_users else None, self._bridges.passwords)
 
     def _served(self) -> list[Listener]:
         """The listeners that EMQX opens: those named `default` without being told."""

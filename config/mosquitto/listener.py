@@ -1,10 +1,10 @@
 """One listener of Mosquitto, as its lines describe it, and the listener that it becomes."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from config.imported.bridges import free_name
 from config.imported.draft import Line, Section
 from config.mosquitto import values
 from config.mosquitto.opening import opens
@@ -237,9 +237,4 @@ def _joined(host: str, port: str) -> str:
 def _name(bind: str, taken: set[str]) -> str:
     """A name for the listener, after its port or path."""
     last = bind.removeprefix("unix:").rpartition("/" if bind.startswith("unix:") else ":")[2]
-    first = f"listener-{re.sub(r'[^A-Za-z0-9._-]', '-', last)}"[:50]
-    name, number = first, 2
-    while name in taken:
-        name, number = f"{first}-{number}", number + 1
-    taken.add(name)
-    return name
+    return free_name(f"listener-{last}", taken)

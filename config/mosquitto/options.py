@@ -69,16 +69,6 @@ DEFAULTS: Final = (
 )
 """What Mosquitto does without being told, where our default is another."""
 
-BRIDGE: Final = "bridges have no counterpart: keep a Mosquitto that connects to Sluice as a bridge"
-
-BRIDGES: Final = {
-    *("connection", "address", "addresses", "topic", "clientid", "remote_clientid", "local_clientid", "cleansession"),
-    *("local_cleansession", "idle_timeout", "keepalive_interval", "local_password", "local_username", "notifications"),
-    *("notifications_local_only", "notification_topic", "password", "remote_password", "username", "remote_username"),
-    *("restart_timeout", "round_robin", "start_type", "threshold", "try_private"),
-}
-"""Options of bridges, besides those that begin with `bridge_`."""
-
 _PSK: Final = "TLS with pre-shared keys has no counterpart: use certificates"
 _ENGINE: Final = "engines of OpenSSL have no counterpart"
 _CIPHERS: Final = "Sluice takes secure ciphers by default; tls.ciphers can name those of TLS 1.2"

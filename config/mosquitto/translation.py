@@ -1,13 +1,15 @@
 """Translates the lines of mosquitto.conf."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from config.files import is_there
 from config.imported.draft import Finding, Line, Section, told
 from config.mosquitto import options, plugins, values
+from config.mosquitto.bridge_options import is_about_bridges
+from config.mosquitto.bridges import Bridges
 from config.mosquitto.listener import MORE_AUTHORITIES, NO_HTTP, Listener, Security
 from config.mosquitto.opening import OF_SECURITY
 from config.mosquitto.paths import Paths
@@ -45,6 +47,8 @@ class Translated:
     """Where that file would be if `persistence` were on."""
     chains: Sequence[tuple[str, Line]] = ()
     """Certificates whose chain may be in a cafile or capath that is for nothing else, and the line that names that."""
+    passwords: Mapping[Path, str] = field(default_factory=dict)
+    """Files of passwords that have to be made, with what is in them."""
 
 
 def translate(
@@ -53,19 +57,21 @@ def translate(
     """Translate lines. `found`: what is known about them already; `users`: where a file without users would be;
     `journal`: a directory for the journal. Raises ValueError if Mosquitto would not start, or nothing could be served.
     """
-    translation = _Translation(lines[0].file if lines else Path(), found, journal, paths or Paths())
+    translation = _Translation(lines[0].file if lines else Path(), found, users, journal, paths or Paths())
     for line in lines:
         translation.take(line)
-    return translation.end(users)
+    return translation.end()
 
 
 class _Translation:
     """The state while lines are read."""
 
-    def __init__(self, first: Path, found: Sequence[Finding], journal: Path, paths: Paths) -> None:
+    def __init__(self, first: Path, found: Sequence[Finding], users: Path, journal: Path, paths: Paths) -> None:
         self._first = first
+        self._users = users
         self._journal = journal
         self._paths = paths
+        self._bridges = Bridges(paths, self._left, users)
         self._root = Section()
         self._findings = [each for each in found if not each.wrong]
         self._refused = [each for each in found if each.wrong]
@@ -76,10 +82,9 @@ class _Translation:
         self._secured = False
         """Whether there was a line about who may connect or do what."""
         self._local_only = True
-        # Mosquitto begins anew with each file: with the default listener, and without a bridge or plugin.
+        # Mosquitto begins anew with each file: with the default listener, and without a plugin; bridges do so too.
         self._file = first
         self._latest: dict[Path, Listener] = {}
-        self._with_bridge: set[Path] = set()
         self._with_plugin: set[Path] = set()
         self._persistence: dict[str, Line] = {}
         self._levels: list[tuple[str, Line]] = []
@@ -104,8 +109,8 @@ class _Translation:
             self._about_listener(name, line)
         elif name in options.KEYS:
             self._put_key(name, line)
-        elif name in options.BRIDGES or name.startswith("bridge_"):
-            self._about_bridge(name, line)
+        elif is_about_bridges(name):
+            self._bridges.take(line)
         elif name in options.LEFT_OF_LISTENER:
             self._need_listener(name)
             self._leave_out(name, line, options.LEFT_OF_LISTENER[name])
@@ -198,14 +203,6 @@ class _Translation:
         else:
             self._set(current.lines, name, line)
 
-    def _about_bridge(self, name: str, line: Line) -> None:
-        if name == "connection":
-            values.text(line.value)
-            self._with_bridge.add(self._file)
-        if self._file not in self._with_bridge:
-            raise ValueError("it needs a line `connection NAME` above it")
-        self._leave(line, options.BRIDGE)
-
     def _about_plugin(self, line: Line) -> None:
         if self._file not in self._with_plugin:
             raise ValueError("it needs a line that names a plugin above it")
@@ -245,8 +242,9 @@ class _Translation:
 
     # -- at the end
 
-    def end(self, users: Path) -> Translated:
+    def end(self) -> Translated:
         """Put together what the lines say."""
+        self._refused += self._bridges.refused()
         if self._refused:
             raise ValueError("\n".join([_REFUSED, *map(str, self._refused)]))
         served = [each for each in self._opened() if self._is_served(each)]
@@ -262,7 +260,8 @@ class _Translation:
         if everywhere is not None and not any(each.lines.get("allow_anonymous") is everywhere for each in secured):
             self._leave(everywhere, "each listener says so itself")
         permissions = Permissions(self._root, self._paths, self._wrong)
-        made = permissions.put(list(zip(served, sections, secured, strict=True)), self._local_only, users)
+        made = permissions.put(list(zip(served, sections, secured, strict=True)), self._local_only, self._users)
+        self._bridges.put(self._root)
         self._put_common(served)
         database = self._put_persistence()
         ordered = Section()
@@ -276,7 +275,7 @@ class _Translation:
         return Translated(
             ordered,
             self._findings,
-            users if made else None,
+            self._users if made else None,
             where if on else None,
             None if on else where,
             [
@@ -285,6 +284,7 @@ class _Translation:
                 for key in ("cafile", "capath")
                 if not each.by_certificate and {"certfile", key} <= each.lines.keys()
             ],
+            self._bridges.passwords,
         )
 
     def _tell_of_names(self, listener: Listener) -> None:

@@ -126,6 +126,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Config, "memory_watermark", [-1, 1.5, "10 M", None, True]),
     (Config, "quotas", [None, 5, {}, [5], [{"surprise": 1}]]),
     (Config, "drop_events", [5, [], "dropped", {"surprise": 1}]),
+    (Config, "bridges", [5, {}, "cloud", [{"name": "cloud"}], [{"surprise": 1}]]),
     (DropEvents, "topic", ["", "a\0b", 5, None, "a/+", "a/#", "a/{user}", "a/{", "{topic}", "a{reason}/b"]),
     (DropEvents, "topic", ["$share/g/a", "x" * 65_536]),
     (DropEvents, "payload", ["all", None, 1]),

@@ -22,12 +22,14 @@ from config import (
     SlowConsumer,
     Tls,
 )
+from config.bridge import Bridge, BridgeTls, BridgeTopic, BridgeWill
 from config.http import Http
 from config.models import ProxyProtocol, WebSocket
 from config.plugins import Plugin
 from config.postgres import Postgres
 from config.schema import known_keys, section_at, written
 from config.tokens import Jwt
+from config.value_types import WRITTEN
 
 pytestmark = pytest.mark.once
 
@@ -93,6 +95,10 @@ def test_every_key_is_documented(path: tuple[str, ...]) -> None:
         ("addresses", AddressSettings),
         ("quotas", Quota),
         ("drop_events", DropEvents),
+        ("bridges", Bridge),
+        ("bridges", BridgeTopic),
+        ("bridges", BridgeTls),
+        ("bridges", BridgeWill),
     ],
 )
 def test_keys_in_lists_are_documented(section: str, model: type[BaseModel]) -> None:
@@ -109,7 +115,7 @@ def example(section: str, key: str) -> object:
 
 
 def test_examples_can_be_loaded() -> None:
-    """The examples of priorities, addresses and quotas can be loaded."""
+    """The examples of priorities, addresses, quotas and bridges can be loaded."""
     flags = {"session.mqueue_priorities": example("session", "mqueue_priorities"), "persistence.directory": "journal"}
     loaded = config.load(None, {}, flags | {"addresses": example("addresses", "addresses")}).config
     assert loaded.session.mqueue_priorities == [Priority(match="alarms/#", weight=100)]
@@ -120,6 +126,11 @@ def test_examples_can_be_loaded() -> None:
     quotas = config.load(None, {}, {"quotas": example("quotas", "quotas")}).config.quotas
     assert quotas[0] == Quota(roles=["gateway"], max_connections=100, producer_max_rate=5000)
     assert None not in quotas[1].model_dump().values()
+    cloud, modem = Config.model_validate({"bridges": example("bridges", "bridges")}, context={WRITTEN: True}).bridges
+    assert {key for key in Bridge.model_fields if getattr(cloud, key) is None} == {"will"}
+    assert (cloud.topics[1].local_filter, cloud.topics[1].remote_filter) == ("commands/#", "plant1/commands/#")
+    assert modem.address == ["mqtt://10.0.0.5:1883", "mqtt://[fd00::5]:1884"]
+    assert modem.will == BridgeWill(topic="plant1/lost", payload="lost", qos=1)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ _LISTEN: Final = "listener PORT"
 _OPEN: Final = "listener PORT\nallow_anonymous true"
 _TLS: Final = "cafile FOLDER/ca.pem\ncertfile FOLDER/server.pem\nkeyfile FOLDER/server.key"
 _BRIDGE: Final = f"{_OPEN}\nconnection bridge_sample\naddress 127.0.0.1:OTHER"
+_LOGIN: Final = "remote_username name\nremote_password secret-word"
 _FILES: Final = "password_file FOLDER/passwords\nacl_file FOLDER/acl"
 _OTHER_FILES: Final = "password_file FOLDER/others\nacl_file FOLDER/tight"
 
@@ -59,8 +60,6 @@ SOUND: Final = {
     "bridge_protocol_version mqttv311\nbridge_max_topic_alias 0",
     "bridge with TLS": f"{_BRIDGE}\ntopic bridge/# both 0\nbridge_cafile FOLDER/ca.pem\nbridge_certfile "
     "FOLDER/server.pem\nbridge_keyfile FOLDER/server.key\nbridge_insecure false\nbridge_tls_version tlsv1.2",
-    "bridge with PSK": f"{_BRIDGE}\ntopic psk/test out\nbridge_identity psk-test\nbridge_psk deadbeef\n"
-    "remote_username name\nremote_password secret-word\nstart_type automatic\nthreshold 10",
     "TLS": f"{_OPEN}\n{_TLS}",
     "TLS, certificates": f"{_OPEN}\n{_TLS}\nrequire_certificate true",
     "TLS, identity": f"{_LISTEN}\n{_TLS}\nrequire_certificate true\nuse_identity_as_username true",
@@ -92,6 +91,10 @@ GUARDED: Final = {
         ["psk_hint", "psk_file"],
     ),
     "PSK and certificates": (f"{_OPEN}\n{_TLS}\npsk_hint hint\npsk_file FOLDER/psk", ["psk_hint", "psk_file"]),
+    "bridge with PSK": (
+        f"{_OPEN}\nconnection b\naddress h\ntopic a\nbridge_identity i\nbridge_psk deadbeef\n{_LOGIN}\nthreshold 10",
+        ["bridge_identity", "bridge_psk"],
+    ),
     "plugin": (
         f"{_LISTEN}\nauth_plugin FOLDER/auth_plugin.so\nauth_opt_name secret-word\nallow_anonymous false",
         ["auth_plugin"],

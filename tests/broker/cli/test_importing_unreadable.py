@@ -47,7 +47,10 @@ def import_from(*arguments: object) -> tuple[int, str]:
 def test_long_values(tmp_path: Path) -> None:
     """A value that is too long for the name of a file is none to open, and a secret is not shown."""
     file, output = tmp_path / "mosquitto.conf", tmp_path / "sluice.yaml"
-    file.write_text(f"listener 1884\nconnection c\nremote_password {LONG}\nclientid_prefixes x{'y' * 300}\n")
+    file.write_text(
+        "listener 1884\nconnection c\naddress h\ntopic a\nremote_username u\n"
+        f"remote_password {LONG}\nclientid_prefixes x{'y' * 300}\n"
+    )
     status, err = import_from("mosquitto", file, "-o", output)
     assert (status, len(err.splitlines())) == (1, 1)
     assert LONG not in err + output.read_text()
