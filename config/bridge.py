@@ -248,6 +248,8 @@ class Bridge(Model):
     """Seconds: attempts that fail come ever more rarely, up to this."""
     topics: list[BridgeTopic] = Field(min_length=1)
     """What goes over it."""
+    outgoing_retain: bool = True
+    """Whether RETAIN goes out as it is; some brokers do not take it."""
     state_topic: Annotated[Text | None, AfterValidator(_one_topic)] = None
     """A topic at the remote broker, where a retained 1 says that it is connected, and 0 that it is not; None = none."""
     will: BridgeWill | None = None

@@ -304,7 +304,8 @@ class Bridge(Initiator):
         told = connack.properties or {}
         if own.clean_start:
             self.session.begin(own, self._topics, now)
-        outgoing = Outgoing(self._topics, self._broker.via, version, told.get(props.RETAIN_AVAILABLE) != 0)
+        retains = own.outgoing_retain and told.get(props.RETAIN_AVAILABLE) != 0
+        outgoing = Outgoing(self._topics, self._broker.via, version, retains)
         self.session.attach(connection, version, connack, outgoing, now)
         self._connected_at = now
         self._quiet_since = now

@@ -14,7 +14,6 @@ from config.mosquitto.paths import Paths
 
 DEFAULT: Final = "Mosquitto's default"
 NO_TLS: Final = "without bridge_cafile or bridge_capath Mosquitto uses no TLS, and neither does this bridge"
-RETAIN: Final = "retained messages go out as such: a broker that does not take them may close the connection"
 LAZY_IN: Final = "lazy is for bridges of which all topics go out: this one is always connected"
 LAZY_CLEAN: Final = "with start: lazy what waits is kept (clean_start: false)"
 ONE_CLEAN: Final = "clean_start is for both sides: both keep their sessions"
@@ -229,6 +228,6 @@ class Bridges:
             elif name in _TLS and not bridge.has_tls:
                 self._leave(line, NO_TLS, False)
         if (retain := lines.get("bridge_outgoing_retain")) is not None:
-            self._leave(retain, RETAIN, not bridge.true("bridge_outgoing_retain"))
+            section.put("outgoing_retain", bridge.true("bridge_outgoing_retain"), retain)
         if (private := lines.get("try_private")) is not None:
             section.remarks.append(f"{private}: {PRIVATE}")

@@ -160,6 +160,7 @@ def test_defaults() -> None:
         "session_expiry_interval": math.inf,
         "reconnect_min": 1.0,
         "reconnect_max": 60.0,
+        "outgoing_retain": True,
     }
     assert bridge(address="h", tls=None).remotes == [RemoteAddress("mqtt", "h", 1883, "")]
 

@@ -19,7 +19,7 @@ enum exit_code { USAGE = 2, BROKER_FAILED = 3, OUT_OF_TIME = 4 };
 #define STAMP_BYTES 16 /* at the head of each payload: sent at (ns, 8), run and publisher (4), sequence number (4) */
 
 struct options {
-  const char *host, *port, *prefix, *users;
+  const char *host, *port, *publish_port, *prefix, *users;
   enum mode mode;
   enum cycle cycle;
   int version, qos, subscription_qos, slow_qos, mix[3], publishers, subscribers, stalled, slow, idle, burst, size, window, awaited, receive_buffer,

@@ -20,7 +20,7 @@ struct conn *conns;
 int conn_count, ready_count;
 
 static int epoll_fd, first_slow;
-static struct addrinfo *address;
+static struct addrinfo *address, *publish_address;
 static uint8_t *read_buffer;
 static size_t read_capacity;
 static double last_allowance;
@@ -52,6 +52,7 @@ void set_up_connections(void) {
     for (int i = 0; i < totals[role]; i++, c++) *c = (struct conn){.fd = -1, .index = i, .role = role};
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
   int error = getaddrinfo(opt.host, opt.port, &hints, &address);
+  if (!error) error = getaddrinfo(opt.host, opt.publish_port ? opt.publish_port : opt.port, &hints, &publish_address);
   if (error) fail(USAGE, "%s port %s: %s", opt.host, opt.port, gai_strerror(error));
   epoll_fd = epoll_create1(0);
   read_capacity = READ_BYTES;
@@ -61,13 +62,14 @@ void set_up_connections(void) {
 
 void open_connection(struct conn *c) {
   int on = 1;
-  c->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  struct addrinfo *to = c->role == PUBLISHER ? publish_address : address;
+  c->fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
   if (c->fd < 0) fail(BROKER_FAILED, "%s %d: socket: %s", role_name(c), c->index, strerror(errno));
   setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if ((c->role == STALLED || c->role == SLOW) && opt.receive_buffer)
     setsockopt(c->fd, SOL_SOCKET, SO_RCVBUF, &opt.receive_buffer, sizeof opt.receive_buffer);
   c->opened_at = now_ns();
-  if (connect(c->fd, address->ai_addr, address->ai_addrlen) && errno != EINPROGRESS)
+  if (connect(c->fd, to->ai_addr, to->ai_addrlen) && errno != EINPROGRESS)
     fail(BROKER_FAILED, "%s %d: connect to %s port %s: %s", role_name(c), c->index, opt.host, opt.port, strerror(errno));
   if (opt.tls) begin_tls(c);
   put_connect(c);

@@ -15,6 +15,7 @@ struct options opt = {
 static const char *usage =
     "usage: blast [--option value]...\n"
     "  --host ADDRESS --port N        the broker (127.0.0.1, 1883)\n"
+    "  --publish-port N               another broker's, for publishers: a bridge brings their messages (as --port)\n"
     "  --version 4|5                  MQTT 3.1.1 or 5.0 (4)\n"
     "  --mode pair|fanout|fanin|topics|wild|connect\n"
     "  --topics N                     mode topics: subscribed topics, each by one subscriber (1000)\n"
@@ -160,6 +161,7 @@ void parse_options(int argc, char **argv) {
     if (i + 1 == argc) fail(USAGE, "%s has no value; --help lists the options", name);
     if (!strcmp(name, "--host")) opt.host = value;
     else if (!strcmp(name, "--port")) opt.port = value;
+    else if (!strcmp(name, "--publish-port")) opt.publish_port = value;
     else if (!strcmp(name, "--prefix")) opt.prefix = value;
     else if (!strcmp(name, "--users")) opt.users = value;
     else if (!strcmp(name, "--mode")) opt.mode = mode_named(value);

@@ -203,6 +203,14 @@ def test_a_lower_maximum_qos_is_kept_to(start: Start, remote: Remote) -> None:
     assert (message.payload, message.qos, message.retain) == (b"exactly", 1, False)
 
 
+def test_retain_can_be_left_out(start: Start, remote: Remote) -> None:
+    """With `outgoing_retain: false` nothing is retained at a remote broker that does not take it."""
+    broker = start(sections=bridge(remote, outgoing_retain=False))
+    connection = remote.accepted()
+    publish(broker, "out/1", b"x", retain=True)
+    assert [each.retain for each in connection.take(1)] == [False]
+
+
 @pytest.mark.parametrize("code", REFUSED)
 @pytest.mark.parametrize("qos", [1, 2])
 def test_what_is_refused_for_good_does_not_block(start: Start, remote: Remote, qos: int, code: int) -> None:

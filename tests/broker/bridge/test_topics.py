@@ -1,7 +1,7 @@
 """The names of topics at both ends of a bridge."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from broker.bridge.topics import MOST_NAMES, Renaming, Topics
@@ -15,7 +15,7 @@ FILTERS = st.builds(
     st.lists(st.one_of(LEVELS, st.just("+")), min_size=1, max_size=3),
     st.sampled_from([[], ["#"]]),
 ).filter(bool)
-PREFIXES = st.sampled_from(["", "a/", "site/", "a/b/", "x"])
+PREFIXES = st.sampled_from(["", "a/", "site/", "a/b/"])
 
 
 def topics(*given: BridgeTopic) -> Topics:
@@ -37,6 +37,7 @@ def test_what_matches_goes_over_and_nothing_else(own: str, local: str, remote: s
 @given(FILTERS, PREFIXES, PREFIXES, TOPICS)
 def test_names_go_back(own: str, local: str, remote: str, topic: str) -> None:
     """Of a topic in both directions the name there has this name here."""
+    assume(not (local + own).startswith("$SYS"))  # nothing comes in there
     rule = BridgeTopic(filter=own, direction="both", local_prefix=local, remote_prefix=remote)
     both = topics(rule)
     there = both.outgoing.name(topic.encode())

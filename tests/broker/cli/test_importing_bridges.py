@@ -163,7 +163,6 @@ def test_lazy_keeps_qos_0(tmp_path: Path) -> None:
         ("bridge_cafile FOLDER/ca.pem\nbridge_require_ocsp true", ["bridge_require_ocsp"], False),
         ("bridge_cafile FOLDER/ca.pem\nbridge_insecure true", ["bridge_insecure"], True),
         ("bridge_tls_use_os_certs true\nbridge_cafile FOLDER/ca.pem", ["bridge_tls_use_os_certs"], True),
-        ("bridge_outgoing_retain false", ["bridge_outgoing_retain"], True),
         ("topic $SYS/# in", ["topic"], True),
         ("topic $share/g/x in", ["topic"], True),
     ],

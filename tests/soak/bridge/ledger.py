@@ -38,20 +38,22 @@ def connect(made: paho.Client, address: Address, kept: bool) -> None:
 class Publisher:
     """Publishes numbers to one topic, as fast as it is told and they are acknowledged."""
 
-    def __init__(self, name: str, address: Address, number: int, qos: int) -> None:
+    def __init__(self, name: str, address: Address, number: int, qos: int, under_way: int = UNDER_WAY) -> None:
         self.topic = f"{name}/{number}/{qos}"
         self.qos = qos
         self.sent = 0
         self.acknowledged: set[int] = set()
         self._by_mid: dict[int, int] = {}
         self._lock = threading.Lock()
+        self._under_way = under_way
         self._client = client(f"pub-{name}-{number}", VERSIONS[number % 2], True)
         self._client.on_publish = self._on_publish
+        self._client.max_inflight_messages_set(under_way)
         connect(self._client, address, True)
 
     def publish(self) -> bool:
         """Publish the next number; False if too many are under way."""
-        if self.qos and len(self._by_mid) >= UNDER_WAY:
+        if self.qos and len(self._by_mid) >= self._under_way:
             return False
         if not self.qos and not self._client.is_connected():
             return False

@@ -39,7 +39,9 @@ class Outcome:
 class Side:
     """One broker, which is killed and started again on the same port and journal."""
 
-    def __init__(self, folder: Path, name: str, command: Sequence[str], bridges: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, folder: Path, name: str, command: Sequence[str], bridges: list[dict[str, Any]], memory: str = "256MiB"
+    ) -> None:
         self.address = Address(HOST, free_port())
         self._folder = folder / name
         self._folder.mkdir()
@@ -48,7 +50,7 @@ class Side:
         self._sections: dict[str, Any] = {
             "node_name": name,
             "listeners": [{"name": "tcp", "bind": bind}],
-            "persistence": {"directory": str(self._folder / "journal")},
+            "persistence": {"directory": str(self._folder / "journal"), "memory": memory},
             "session": {"max_mqueue_len": "infinity", "max_mqueue_bytes": "infinity"},
             "bridges": bridges,
         }
@@ -60,7 +62,15 @@ class Side:
 
     def kill(self) -> None:
         """kill -9, and start again."""
+        self.halt()
+        self.go_on()
+
+    def halt(self) -> None:
+        """kill -9, and stay away."""
         self._end("SIGKILL")
+
+    def go_on(self) -> None:
+        """Come back after `halt`."""
         self.broker = self._start()
 
     def _end(self, how: str) -> None:
