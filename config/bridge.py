@@ -222,6 +222,8 @@ class Bridge(Model):
     """in_order: each outage begins with the first address; round_robin: with the one after the last."""
     proto_ver: Annotated[Literal["5", "3.1.1"], BeforeValidator(str)] = "5"
     """The version of MQTT."""
+    try_private: bool = True
+    """MQTT 3.1.1: whether the protocol level says first that this is a bridge (0x84), so that nothing comes back."""
     start: Literal["automatic", "lazy", "once"] = "automatic"
     """automatic: always connected; lazy: while there is something to send; once: until the connection ends."""
     lazy_threshold: FiniteCount = Field(default=10, ge=1)

@@ -77,7 +77,7 @@ class Bridge(Initiator):
         self._quiet_since = 0
         self._known: dict[str, Subscription] = {}
         """Subscriptions that the remote session has, by what this process has seen."""
-        self._private = True
+        self._private = settings.try_private
         """Whether the protocol level says that this is a bridge, with MQTT 3.1.1."""
         self._session_present = False
         self._explained = False
@@ -99,6 +99,7 @@ class Bridge(Initiator):
         self._side.leaves_will = settings.state_topic is not None
         self._backoff = Backoff(microseconds(settings.reconnect_min), microseconds(settings.reconnect_max))
         self._position = 0
+        self._private = settings.try_private
         if not settings.clean_start:
             self.session.begin(settings, self._topics, now)
         if settings.start == "lazy":
@@ -205,7 +206,7 @@ class Bridge(Initiator):
         self.connection = None
         if not self._explained:
             if self._connected_at == 0:
-                self._private = not self._private  # it may have been closed for that
+                self._private = self.settings.try_private and not self._private  # it may have been closed for that
             self._failed(connection.why)
         if self._attempt is None:
             self._again(now)

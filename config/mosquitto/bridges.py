@@ -18,7 +18,6 @@ LAZY_IN: Final = "lazy is for bridges of which all topics go out: this one is al
 LAZY_CLEAN: Final = "with start: lazy what waits is kept (clean_start: false)"
 ONE_CLEAN: Final = "clean_start is for both sides: both keep their sessions"
 MQTT31: Final = "bridges have MQTT 5 and 3.1.1"
-PRIVATE: Final = "a bridge by MQTT 3.1.1 always says that it is one"
 NO_USER: Final = "MQTT 3.1.1 sends no password without remote_username"
 LEFT_OUT: Final = "the bridge is left out: "
 BACK: Final = "Mosquitto goes back to the first address as soon as it can; Sluice tries it first after an outage"
@@ -230,4 +229,4 @@ class Bridges:
         if (retain := lines.get("bridge_outgoing_retain")) is not None:
             section.put("outgoing_retain", bridge.true("bridge_outgoing_retain"), retain)
         if (private := lines.get("try_private")) is not None:
-            section.remarks.append(f"{private}: {PRIVATE}")
+            section.put("try_private", bridge.true("try_private"), private)

@@ -152,6 +152,7 @@ def test_defaults() -> None:
         "enabled": True,
         "address_order": "in_order",
         "proto_ver": "5",
+        "try_private": True,
         "start": "automatic",
         "lazy_threshold": 10,
         "lazy_idle": 60.0,

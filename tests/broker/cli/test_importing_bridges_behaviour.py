@@ -1,6 +1,5 @@
-"""What an imported bridge is configured to send is what Mosquitto sends to the other broker."""
+"""What an imported bridge sends to the other broker is what Mosquitto sends."""
 
-import math
 import socket
 from pathlib import Path
 from typing import Final
@@ -8,21 +7,28 @@ from typing import Final
 import pytest
 
 import config
-from config.bridge import Bridge
 from protocol import properties as props
 from protocol.connack import Connack
 from protocol.connect import Connect
 from protocol.decoder import Decoder
 from protocol.subscribe import Subscribe
 from tests.broker.cli.test_importing import import_from
-from tests.support.brokers import HOST, find_mosquitto
-from tests.support.process import BrokerProcess, free_port
+from tests.support.brokers import HOST, SLUICE, find_mosquitto
+from tests.support.mosquitto_bridges import GUIDES
+from tests.support.process import BrokerProcess, clean_environment, free_port
 
 pytestmark = [pytest.mark.once, pytest.mark.skipif(find_mosquitto() is None, reason="needs Mosquitto")]
 
 READ_BYTES: Final = 65_536
 LONGEST: Final = 20.0
 """Seconds that Mosquitto may take to connect and subscribe."""
+
+SECURE: Final = ("bridge_cafile", "bridge_capath", "bridge_certfile", "bridge_keyfile", "bridge_insecure", "bridge_tls")
+"""Options of TLS."""
+NEWER: Final = ("bridge_max_topic_alias", "bridge_tcp_keepalive")
+"""Options that Mosquitto 2.0.11 does not know."""
+LAZY: Final = ("start_type lazy", "threshold", "idle_timeout")
+"""Options with which nobody connects before there is something to send."""
 
 CASES: Final = {
     "nothing else": "topic a in",
@@ -58,39 +64,43 @@ def sent(server: socket.socket, topics: int) -> tuple[Connect, list[tuple[str, i
     return connect, filters
 
 
-def meant(bridge: Bridge, connect: Connect) -> dict[str, object]:
-    """The fields of CONNECT that a bridge is configured to have; `connect`: that of Mosquitto, with the others."""
-    interval = bridge.session_expiry_interval
+def fields(connect: Connect) -> dict[str, object]:
+    """What a CONNECT says, but for limits of its sender."""
+    will = connect.will
     return {
-        "client_id": bridge.client_id,
-        "clean_start": bridge.clean_start,
-        "keep_alive": bridge.keepalive,
-        "username": bridge.username,
-        "password": bridge.password_file and bridge.password_file.read_bytes().rstrip(b"\n"),
-        "version": {"5": 5, "3.1.1": 4}[bridge.proto_ver],
-        "bridge": bridge.proto_ver == "3.1.1",
-        "will": bridge.state_topic and (bridge.state_topic.encode(), b"0", 1, True),
-        "expiry": connect.version == 5 and (0xFFFF_FFFF if interval == math.inf else interval),
+        "client_id": connect.client_id,
+        "clean_start": connect.clean_start,
+        "keep_alive": connect.keep_alive,
+        "username": connect.username,
+        "password": connect.password,
+        "version": connect.version,
+        "bridge": connect.bridge,
+        "will": will and (will.topic, will.payload, will.qos, will.retain),
+        "expiry": props.integer(connect.properties, props.SESSION_EXPIRY_INTERVAL),
     }
 
 
-@pytest.mark.parametrize("about", CASES)
+def plain(text: str) -> str:
+    """A guide's configuration with the address of the test, without TLS, and always connected."""
+    lines = text.splitlines()
+    return "\n".join(line for line in lines if not line.startswith(("connection", "address", *SECURE, *NEWER, *LAZY)))
+
+
+@pytest.mark.parametrize("about", [*CASES, *GUIDES])
 def test_same_connect(about: str, tmp_path: Path) -> None:
-    """Client id, login, will, versions and subscriptions are the same."""
+    """Mosquitto, and Sluice with what is imported from its configuration, send the same to the other broker."""
+    own = CASES[about] if about in CASES else plain(GUIDES[about].text)
     file, output = tmp_path / "mosquitto.conf", tmp_path / "sluice.yaml"
     with socket.create_server((HOST, 0)) as server:
         address = f"address {HOST}:{server.getsockname()[1]}"
         text = f"user root\nlistener {free_port()} {HOST}\nallow_anonymous true\nconnection b\n{address}\n"
-        file.write_text(f"{text}{CASES[about]}\n")
-        assert import_from(file, "-o", output)[0] == 0
+        file.write_text(f"{text}{own}\n")
+        import_from(file, "-o", output)
         (bridge,) = config.load(output, environ={}).config.bridges
-        topics = [(each.remote_filter, each.qos) for each in bridge.topics if each.comes_in]
+        topics = sum(each.comes_in for each in bridge.topics)
         with BrokerProcess([str(find_mosquitto()), "-c", str(file)], tmp_path):
-            connect, filters = sent(server, len(topics))
-    will = connect.will
-    found = {name: getattr(connect, name) for name in meant(bridge, connect) if hasattr(connect, name)} | {
-        "will": will and (will.topic, will.payload, will.qos, will.retain),
-        "expiry": connect.version == 5 and props.integer(connect.properties, props.SESSION_EXPIRY_INTERVAL),
-    }
-    assert found == meant(bridge, connect)
-    assert sorted(filters) == sorted(topics)
+            connect, filters = sent(server, topics)
+        with BrokerProcess([*SLUICE, "run", "--config", str(output)], tmp_path, clean_environment()):
+            our_connect, our_filters = sent(server, topics)
+    assert fields(our_connect) == fields(connect)
+    assert sorted(our_filters) == sorted(filters)
