@@ -17,7 +17,7 @@ from broker.storage.kept_will import KeptWill
 from protocol import properties as props
 from protocol.disconnect import Disconnect
 from protocol.errors import ProtocolError
-from session.flows import FIFO, flow_of
+from session.flows import FIFO, flow_of, from_broker
 from session.host import Host
 from session.limits import Limits
 from session.outbound import Outbound
@@ -46,7 +46,7 @@ class Seen:
 class Client:
     """The broker's record of one client id, until its session ends."""
 
-    def __init__(self, client_id: str, limits: Limits, host: Host, now: int) -> None:
+    def __init__(self, client_id: str, limits: Limits, host: Host, now: int) -> None:  # noqa: PLR0915 - a field each
         self.session = Session(client_id, limits, host, now)
         self.connection: Endpoint | None = None
         # Booleans that follow each other share eight bytes.
@@ -61,6 +61,8 @@ class Client:
         """Whether its session is one of the kept ones in `usage`."""
         self.bridge = False
         """Whether the client is a bridge by MQTT 3.1.1 (protocol level 0x84)."""
+        self.broker_id: i64 = -1
+        """The id of the broker that it is (broker/routing/via.py), 0 if that is not known; -1 = it is none."""
         self.asked_to_last = False
         """Whether CONNECT asked for a Session Expiry Interval above zero, even if the broker has set it to zero."""
         self.disconnected_by: u8 = LOST
@@ -108,7 +110,8 @@ class Client:
         """FC-33: set the flow of what the client publishes from now on."""
         user = "" if self.identity is None else self.identity.user
         session = self.session
-        session.flow = 0 if session.limits.fairness == FIFO else flow_of(session.client_id, user)
+        flow = 0 if session.limits.fairness == FIFO else flow_of(session.client_id, user)
+        session.flow = flow if self.broker_id < 0 else from_broker(flow, self.broker_id)
 
     def note_disconnect(self, reason: int, now: int) -> None:
         """Its connection has ended."""

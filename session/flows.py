@@ -21,6 +21,14 @@ UNKNOWN: Final = 0
 EVENT: Final = 1 << 2 * FLOW_BITS
 """FC-35: the flow of drop events, by which their own drops are known, also after a restart; its lanes are UNKNOWN."""
 
+BROKER: Final = 0x800000
+"""The bit above that of EVENT. Another broker has sent it. Its id, 32 bits, is in the bits above; 0 = not known."""
+
+KEPT: Final = 0xFFFFFF
+"""What the journal has of a flow: not which broker it was, whose id is of its process."""
+
+_BROKER_ID: Final = 24
+
 FIFO: Final = -1
 PUBLISHER: Final = 0
 USER: Final = FLOW_BITS
@@ -32,6 +40,16 @@ _MASK: Final = (1 << FLOW_BITS) - 1
 def flow_of(client_id: str, user: str) -> int:
     """The flow of what a client publishes. It is the same after a restart: what waits keeps its order (FC-9)."""
     return _lane(user or client_id) << USER | _lane(client_id)
+
+
+def from_broker(flow: int, broker_id: int) -> int:
+    """The flow of what another broker sends."""
+    return flow | BROKER | broker_id << _BROKER_ID
+
+
+def broker_of(flow: i64) -> i64:
+    """The id of the broker that has sent it; 0 = not known."""
+    return flow >> _BROKER_ID
 
 
 def flow_lane(flow: i64, fairness: i64) -> i64:

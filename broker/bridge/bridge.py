@@ -19,7 +19,7 @@ from broker.bridge.topics import Topics
 from broker.broker import Broker
 from broker.connection.connection import Connection
 from broker.connection.peer import Peer
-from broker.routing.via import NAME
+from broker.routing.via import broker_id
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.os_errors import text_of
 from broker.runtime.timers import Timer
@@ -272,7 +272,7 @@ class Bridge(Initiator):
             properties = {
                 props.SESSION_EXPIRY_INTERVAL: expiry,
                 props.RECEIVE_MAXIMUM: settings.limits.receive_maximum,
-                props.USER_PROPERTY: [(NAME, self._broker.via.broker_id)],
+                props.USER_PROPERTY: self._broker.via.own,
             }
             if settings.max_packet_size:
                 properties[props.MAXIMUM_PACKET_SIZE] = settings.max_packet_size
@@ -306,7 +306,7 @@ class Bridge(Initiator):
         if own.clean_start:
             self.session.begin(own, self._topics, now)
         retains = own.outgoing_retain and told.get(props.RETAIN_AVAILABLE) != 0
-        outgoing = Outgoing(self._topics, self._broker.via, version, retains)
+        outgoing = Outgoing(self._topics, self._broker.via, version, retains, broker_id(told) >= 0)
         self.session.attach(connection, version, connack, outgoing, now)
         self._connected_at = now
         self._quiet_since = now

@@ -9,6 +9,7 @@ from broker.bridge.topics import Topics
 from broker.broker import Broker
 from broker.clients import NEVER_EXPIRES, Client
 from broker.connection.peer import Peer
+from broker.routing.via import broker_id
 from broker.storage.owner import Owner
 from config.bridge import Bridge as Settings
 from protocol import properties as props
@@ -107,6 +108,7 @@ class LocalSession:
         told = connack.properties or {}
         connection.client = client
         connection.maximum_packet_size = props.integer(told, props.MAXIMUM_PACKET_SIZE)
+        client.broker_id = broker_id(told)
         client.attach(connection, client.identity, client.expiry_interval, False)
         broker.handshake.attach(connection, client, client.permissions)
         if broker.sessions.durable:

@@ -13,19 +13,22 @@ from session.outbox import Rewriter
 class Outgoing(Rewriter):
     """Renames what goes out of one bridge."""
 
-    def __init__(self, topics: Topics, via: Via, version: int, retains: bool) -> None:
-        """`retains`: whether the remote broker has retained messages."""
+    def __init__(self, topics: Topics, via: Via, version: int, retains: bool, known: bool) -> None:
+        """`retains`: whether what goes out may be retained; `known`: whether the remote broker knows this one."""
         self._topics = topics.outgoing
         self._responses = topics.outgoing_responses
         self._via = via
         self._version = version
         self.retains = retains
+        self._known = known
 
     def rewritten(self, publish: Publish) -> Publish:
         """The PUBLISH as the remote broker gets it."""
         if publish.retain and not self.retains:
             publish = publish.at(publish.qos, False)
-        topic = self._topics.name(publish.topic)
+        topic = publish.topic
+        if self._topics.changes:
+            topic = self._topics.name(topic) or topic
         if self._version == 4:
             return publish if topic is publish.topic else publish.renamed(topic, None, b"")
         properties = publish.properties
@@ -35,4 +38,4 @@ class Outgoing(Rewriter):
             if name:
                 properties = dict(properties)
                 properties[props.RESPONSE_TOPIC] = name.decode()
-        return self._via.extended(publish, topic, properties)
+        return self._via.extended(publish, topic, properties, self._known)

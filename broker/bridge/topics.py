@@ -21,7 +21,8 @@ class Renaming:
         self._rules: list[tuple[Levels, bytes, bytes]] = [
             (topic_filter.encode().split(b"/"), old.encode(), new.encode()) for topic_filter, old, new in rules
         ]
-        self._same: bool = all(old == new for _, old, new in rules)
+        self.changes: bool = any(old != new for _, old, new in rules)
+        """Whether any name differs at the other end."""
         self._most_levels = most_levels
         self._names: dict[bytes, bytes] = {}
 
@@ -32,7 +33,7 @@ class Renaming:
             if len(self._names) >= MOST_NAMES:
                 self._names.clear()
             name = self._names[topic] = self._find(topic)
-        return topic if self._same and name else name
+        return name if self.changes or not name else topic
 
     def _find(self, topic: bytes) -> bytes:
         levels = topic.split(b"/")

@@ -21,7 +21,7 @@ from protocol.replies import shortened
 from session.publish_rate import PublishRate
 from session.session import Session
 
-REFUSED: Final = reason_codes.UNSPECIFIED_ERROR
+REFUSED: Final = 0x80
 """Reason codes from this one on say no."""
 READ_PACKETS: Final = 256
 """Packets of a connection handled at once. Then sessions run their passes, so that what a fast publisher sends waits in

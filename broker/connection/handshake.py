@@ -23,7 +23,7 @@ from broker.connection.peer import Peer
 from broker.connection.subscribing import Subscribing
 from broker.connection.timers import IdentityTimer, RefusalTimer
 from broker.events import Events
-from broker.routing.via import Via, value_of
+from broker.routing.via import Via, broker_id
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.read_gate import AUTHENTICATING
 from broker.sessions import Sessions
@@ -194,7 +194,7 @@ class Handshake:
         identity = self._access.scram_identity(answer.user)
         self._accept(connection, packet, authentication.properties(answer), identity, now)
 
-    def _accept(
+    def _accept(  # noqa: PLR0915 - one step after the other
         self, connection: Peer, packet: Connect, own_properties: Properties, identity: Identity | None, now: int
     ) -> None:
         """Send CONNACK, with more properties added to `own_properties`, and start the session."""
@@ -210,6 +210,8 @@ class Handshake:
         asked_expiry = props.integer(asked, props.SESSION_EXPIRY_INTERVAL)
         if version == 5:
             self._capabilities.announce(own_properties, asked, client_id)
+            if broker_id(asked) >= 0:
+                own_properties[props.USER_PROPERTY] = self._via.own
             if keep_alive != packet.keep_alive:
                 own_properties[props.SERVER_KEEP_ALIVE] = keep_alive  # [MQTT-3.2.2-21]
             if expiry_interval != asked_expiry:
@@ -222,6 +224,7 @@ class Handshake:
         self._sessions.admit(client_id, identity, expiry_interval > 0, packet.clean_start, now)
         client, present = self._open_session(connection, packet.clean_start, identity, now)
         connack.session_present = present and not packet.mqtt31  # its byte is reserved in MQTT 3.1
+        client.broker_id = broker_id(asked)
         client.attach(connection, identity, expiry_interval, packet.bridge)
         client.asked_to_last = asked_expiry > 0
         self.attach(connection, client, permissions)
@@ -236,7 +239,7 @@ class Handshake:
         connection.session = session  # needed by `arm`, which `connect` may call
         aliases = props.integer(asked, props.TOPIC_ALIAS_MAXIMUM)
         explain = asked.get(props.REQUEST_PROBLEM_INFORMATION) != 0  # [MQTT-3.1.2-29]
-        via = self._via if value_of(asked) else None  # another broker connects
+        via = None if client.broker_id < 0 else self._via
         session.connect(connection, version, receive_maximum, maximum_packet_size, now, aliases, explain, via)
         connection.start(session, int(keep_alive * SECOND * self._settings.keepalive_multiplier))
         if identity is not None and identity.expires_at:

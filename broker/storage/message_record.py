@@ -18,6 +18,7 @@ from broker.storage.records import HEAD_SIZE, MESSAGE, TEXT, DamagedError, read_
 from broker.storage.saved_message import SavedMessage, ScannedMessage, Target
 from protocol.publish import Publish
 from protocol.publish_encoder import encode_outgoing_properties
+from session.flows import KEPT
 from session.outbox import PACKET_ID as TWO_BYTES
 
 # Flags, beside the QoS in the lowest two bits.
@@ -62,7 +63,7 @@ _NUMBER: Final = struct.Struct(">I")
 def target(session: int, delivery: int, publish: Publish, group: int = 0) -> bytes:
     """One delivery of a message; `group`: the number of the one that the session has pulled it from, 0 = none."""
     qos, retain, identifiers = publish.qos, publish.retain, publish.identifiers
-    return _encode_target(session, delivery, qos, retain, identifiers, group, publish.flow)
+    return _encode_target(session, delivery, qos, retain, identifiers, group, publish.flow & KEPT)
 
 
 def _encode_target(
@@ -96,7 +97,7 @@ class Targets:
         """The same as `target`."""
         if publish.identifiers:
             return target(self._session, delivery, publish)
-        flow = publish.flow
+        flow = publish.flow & KEPT
         options = publish.qos | (_TARGET_RETAIN if publish.retain else 0) | (_TARGET_FLOW if flow else 0)
         high = delivery >> 16
         if options != self._options or high != self._high:

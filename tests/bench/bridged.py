@@ -86,7 +86,7 @@ def load(near: BrokerProcess, far: BrokerProcess, qos: int, version: str, second
     arguments += ["--version", "5" if version == "5" else "4", "--seconds", str(seconds)]
     arguments += ["--publish-port", str(near.address().port)]
     if near is not far:
-        arguments += ["--pid", ",".join(str(broker.pid) for broker in (near, far))]
+        arguments += ["--pid", str(near.pid)]  # beside that of `far`
     with machine.pinned(machine.cores().generator):
         return drive(far, arguments)
 
