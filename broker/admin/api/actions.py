@@ -1,4 +1,4 @@
-"""The actions of operators: disconnect, end a session, drain an address, clear retained messages, publish."""
+"""The actions of operators on clients, sessions, addresses, bridges and retained messages; and they may publish."""
 
 import binascii
 from base64 import b64decode
@@ -21,6 +21,7 @@ from protocol.publish import Publish
 from protocol.topics import matches, validate_topic_filter, validate_topic_name
 
 BY_OPERATOR = "an operator has disconnected the client"
+AGAIN = "an operator has the bridge connect again"
 
 
 class Done(BaseModel):
@@ -73,7 +74,7 @@ Named = Annotated[str, Depends(_named)]
 
 
 def actions_router(managed: Managed, find: Finder, changed: Callable[[], None]) -> APIRouter:
-    """The endpoints of clients, sessions and addresses; `changed` is called after each action."""
+    """The endpoints of clients, sessions, addresses and bridges; `changed` is called after each action."""
     router = APIRouter(tags=["actions"])
     broker = managed.broker
     Log = Annotated[Audit, Depends(operator_audit(find))]  # noqa: N806 - a type, whose dependency is known only here
@@ -113,6 +114,20 @@ def actions_router(managed: Managed, find: Finder, changed: Callable[[], None]) 
         audit.done("drain", wanted.address, f"{count} to be delivered")
         changed()
         return Count(count=count)
+
+    @router.post("/bridges/{name}/reconnect", responses=refusals(404))
+    async def reconnect(name: str, audit: Log) -> Done:
+        """Disconnect a bridge, and connect at once to its first address; without clean_start what waits stays."""
+        bridge = managed.bridges.all.get(name)
+        if bridge is None:
+            raise audit.missing("reconnect", name, "bridge")
+        now = monotonic_us()
+        bridge.stop(AGAIN)
+        bridge.start(now)
+        bridge.connect(now)  # else one with `start: lazy` waits until there is something to send
+        audit.done("reconnect", name, "connecting")
+        changed()
+        return Done(result="connecting")
 
     return router
 
