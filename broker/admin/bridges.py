@@ -7,6 +7,7 @@ from broker.admin.rows import BridgeRow
 from broker.bridge.bridge import Bridge
 from broker.bridge.status import WAITING
 from broker.runtime.clock import SECOND
+from broker.telemetry.slices import Slices
 from session.session import Session
 
 if TYPE_CHECKING:
@@ -80,6 +81,16 @@ class BridgeListing(Listing[Bridge]):
     def row(self, item: Bridge, now: int) -> BridgeRow:
         """One bridge."""
         return bridge_row(item, now)
+
+
+async def bridge_rows(bridges: "Bridges") -> list[BridgeRow]:
+    """All rows, in the order of the configuration, made in slices."""
+    slices = Slices()
+    rows: list[BridgeRow] = []
+    for bridge in list(bridges.all.values()):
+        rows.append(bridge_row(bridge, slices.began))
+        await slices.breathe()
+    return rows
 
 
 def bridge_row(bridge: Bridge, now: int) -> BridgeRow:

@@ -22,7 +22,7 @@ from prometheus_client.exposition import choose_encoder
 
 from broker import __version__
 from broker.admin.bridge_metrics import bridge_metrics
-from broker.admin.bridges import bridge_row
+from broker.admin.bridges import bridge_rows
 from broker.admin.process_metrics import Process, process_metrics
 from broker.disconnects import reason_name
 from broker.listener_sums import ListenerSums
@@ -151,10 +151,10 @@ class Prometheus:
     async def scrape(self, accept: str) -> tuple[bytes, str]:
         """The metrics as text, and its content type, of those that the header `accept` names."""
         snapshot = await self._walk.snapshot(distributions=True)
-        bridges = list(self._process.bridges.all.values())
+        bridges = await bridge_rows(self._process.bridges)
         for listener in self._process.config.listeners:
             snapshot.of(listener.name)  # from the start: `rate` and `increase` do not see the first value of a series
-        for bridge in bridges:
+        for bridge in self._process.bridges.all.values():
             snapshot.of(bridge.settings.local_id)
         # In a thread: to count open descriptors it lists them, which takes 1 ms for each thousand connections.
         system = await asyncio.get_running_loop().run_in_executor(None, lambda: list(self._system.collect()))
@@ -162,11 +162,7 @@ class Prometheus:
         slices = Slices()
         text = bytearray()
         scrape = _Scrape()
-        rows = []
-        for bridge in bridges:
-            rows.append(bridge_row(bridge, slices.began))
-            await slices.breathe()
-        for family in chain(self._families(snapshot), bridge_metrics(rows), system):
+        for family in chain(self._families(snapshot), bridge_metrics(bridges), system):
             scrape.family = family
             text += encode(scrape).removesuffix(_EOF)
             await slices.breathe()
