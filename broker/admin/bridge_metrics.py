@@ -6,10 +6,17 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from broker.admin.rows import BridgeRow
-from broker.bridge.status import CONNECTED
+from broker.bridge.status import CONNECTED, ENDED, IDLE
+
+_AS_IT_SHOULD_BE: Final = (CONNECTED, IDLE, ENDED)
 
 _GAUGES: Final[tuple[tuple[str, str, Callable[[BridgeRow], float]], ...]] = (
     ("sluice_bridge_connected", "Whether the bridge is connected.", lambda row: row.state == CONNECTED),
+    (
+        "sluice_bridge_down",
+        "Whether it is not connected, although it should be.",
+        lambda row: row.state not in _AS_IT_SHOULD_BE,
+    ),
     ("sluice_bridge_queue_deliveries", "Deliveries that wait in the bridge's session.", lambda row: row.queue),
     ("sluice_bridge_queue_bytes", "Payload bytes that wait in its mqueue.", lambda row: row.queue_bytes),
     (

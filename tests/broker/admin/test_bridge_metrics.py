@@ -67,6 +67,7 @@ def test_they_are_there_from_the_start(broker: BrokerProcess, path: Path) -> Non
     names = [*GAUGES, *(f"{name}_total" for name in COUNTERS)]
     for bridge in ("up", "down"):
         assert of(path, *names, bridge=bridge) == [0] * len(names)
+        assert of(path, "down", bridge=bridge) == [1]
     assert refused(path) == [0, 0]
     sent = Metrics(path).value("sluice_deliveries_sent_total", listener="$bridge/up", qos=1)
     assert sent == 0
@@ -87,11 +88,23 @@ def test_what_they_count(broker: BrokerProcess, remote: Remote, path: Path) -> N
     counts = [f"{name}_total" for name in COUNTERS]
     wait_until(lambda: of(path, *counts) == [1, 3, 2, 2, 0], "all is counted")
     assert refused(path) == [1, 1]
-    assert of(path, "connected", "queue_deliveries", "queue_bytes") == [1, 1, 4]
+    assert of(path, "connected", "down", "queue_deliveries", "queue_bytes") == [1, 0, 1, 4]
     age = of(path, "oldest_seconds")
     wait_until(lambda: of(path, "oldest_seconds") > age, "it waits for longer")
     connection.close()
-    wait_until(lambda: of(path, "connected") == [0], "it is not connected")
+    wait_until(lambda: of(path, "connected", "down") == [0, 1], "it is not connected")
+
+
+@pytest.mark.parametrize("start_type", ["lazy", "once"])
+def test_who_need_not_be_connected_is_not_down(start: Start, remote: Remote, path: Path, start_type: str) -> None:
+    """A bridge that has nothing to send, or was to connect once only, is as it should be."""
+    own = {"name": "up", "address": remote.address, "topics": [{"filter": "out/#"}], "start": start_type}
+    wait_for_event(start(sections={"admin": {"socket": str(path)}, "bridges": [own]}), "admin_socket")
+    if start_type == "once":
+        remote.accepted()
+        wait_until(lambda: of(path, "connected") == [1], "it is connected")
+        remote.close()
+    wait_until(lambda: of(path, "connected", "down") == [0, 0], "it is not connected, and not down")
 
 
 def test_its_session_has_a_listener_of_its_own(broker: BrokerProcess, remote: Remote, path: Path) -> None:
