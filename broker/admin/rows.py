@@ -116,7 +116,7 @@ class BridgeRow(BaseModel):
         "0 = none waits."
     )
     inflight: int = Field(description="Deliveries that are sent and not acknowledged.")
-    window: int = Field(description="How many may be.")
+    window: int = Field(description="How many may be, by its last connection.")
     sent: int
     acknowledged: int
     received: int = Field(description="PUBLISHes from the remote broker.")

@@ -12,6 +12,7 @@ from broker.admin.api.audit import Audit, operator_audit
 from broker.admin.api.problem import refusals
 from broker.admin.api.who import Finder
 from broker.admin.managed import Managed
+from broker.clients import Client
 from broker.routing.router import MATCHED
 from broker.runtime.clock import monotonic_us
 from broker.telemetry.slices import STEP, Slices
@@ -92,14 +93,11 @@ def actions_router(managed: Managed, find: Finder, changed: Callable[[], None]) 
 
     @router.delete("/sessions/{client_id:any}", responses=refusals(404))
     async def end_session(client_id: Named, audit: Log) -> Done:
-        """End a session with its subscriptions and what waits in it; its client is disconnected."""
+        """End a session with its subscriptions and what waits in it, and disconnect its client; bridges begin anew."""
         client = broker.clients.get(client_id)
         if client is None:
             raise audit.missing("end_session", client_id, "session")
-        if client.connection is not None:
-            client.connection.close(reason_codes.ADMINISTRATIVE_ACTION, BY_OPERATOR)
-        if broker.clients.knows(client):
-            broker.sessions.end(client, monotonic_us())
+        _end(managed, client)
         audit.done("end_session", client_id, "ended")
         changed()
         return Done(result="ended")
@@ -162,6 +160,20 @@ def messages_router(managed: Managed, find: Finder, changed: Callable[[], None])
         return Published(matched=matched)
 
     return router
+
+
+def _end(managed: Managed, client: Client) -> None:
+    """End a session; a bridge begins another one, so that it goes on to keep what is to go out."""
+    broker, now = managed.broker, monotonic_us()
+    bridge = next((each for each in managed.bridges.all.values() if each.session.client is client), None)
+    if bridge is not None:
+        bridge.stop(BY_OPERATOR)
+    elif client.connection is not None:
+        client.connection.close(reason_codes.ADMINISTRATIVE_ACTION, BY_OPERATOR)
+    if broker.clients.knows(client):
+        broker.sessions.end(client, now)
+    if bridge is not None:
+        bridge.start(now)
 
 
 def _made(managed: Managed, message: NewMessage) -> Publish:

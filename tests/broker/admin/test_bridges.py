@@ -187,6 +187,23 @@ def test_its_session_is_one_of_the_sessions(start: Start, remote: Remote, path: 
     assert request(path, "/api/v1/sessions/$bridge%2Fup").json["peer"] == remote.address
 
 
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_a_bridge_whose_session_is_ended_begins_another(
+    start: Start, remote: Remote, path: Path, is_connected: bool
+) -> None:
+    """What waits is dropped, and what is published from then on goes out: also before it is connected again."""
+    broker = running(start, path, bridge(remote, **LATER))
+    connection = remote.next()
+    if is_connected:
+        connection.accept()
+        wait_until(lambda: row(path)["state"] == "connected", "it is connected")
+    publish(broker, "up/1", b"dropped")
+    assert request(path, "/api/v1/sessions/$bridge%2Fup", "DELETE").json == {"result": "ended"}
+    publish(broker, "up/1", b"kept")
+    assert [each.payload for each in remote.accepted(session_present=True).take(1)] == [b"kept"]
+    assert listed(path, "subscriptions", "client_id=$bridge/up")["total"] == 1
+
+
 @pytest.mark.parametrize("state", ["connecting", "connected", "waiting", "ended"])
 def test_reconnect(start: Start, remote: Remote, path: Path, state: str) -> None:
     """Whatever state it is in, the bridge connects again at once; nothing is lost, and the log says who wanted it."""
