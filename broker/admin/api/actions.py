@@ -120,8 +120,9 @@ def actions_router(managed: Managed, find: Finder, changed: Callable[[], None]) 
         if bridge is None:
             raise audit.missing("reconnect", name, "bridge")
         now = monotonic_us()
-        bridge.stop(AGAIN)
-        bridge.start(now)
+        if bridge.connection is not None:
+            bridge.connection.close(reason=AGAIN)
+        bridge.use(bridge.settings, now)
         bridge.connect(now)  # else one with `start: lazy` waits until there is something to send
         audit.done("reconnect", name, "connecting")
         changed()
@@ -165,15 +166,13 @@ def messages_router(managed: Managed, find: Finder, changed: Callable[[], None])
 def _end(managed: Managed, client: Client) -> None:
     """End a session; a bridge begins another one, so that it goes on to keep what is to go out."""
     broker, now = managed.broker, monotonic_us()
-    bridge = next((each for each in managed.bridges.all.values() if each.session.client is client), None)
-    if bridge is not None:
-        bridge.stop(BY_OPERATOR)
-    elif client.connection is not None:
+    if client.connection is not None:
         client.connection.close(reason_codes.ADMINISTRATIVE_ACTION, BY_OPERATOR)
     if broker.clients.knows(client):
         broker.sessions.end(client, now)
-    if bridge is not None:
-        bridge.start(now)
+    for bridge in managed.bridges.all.values():
+        if bridge.session.client is client:
+            bridge.use(bridge.settings, now)
 
 
 def _made(managed: Managed, message: NewMessage) -> Publish:
