@@ -12,6 +12,7 @@ from urllib.parse import quote
 import typer
 
 from broker.admin.client import PREFIX, QUICK, TIMEOUT, AdminError, ask
+from broker.cli.bridges import bridges
 from broker.cli.settings import configuration, listeners
 from broker.cli.socket import ConfigFile, Socket, socket_path
 from broker.cli.trace import trace
@@ -32,6 +33,7 @@ ClientId = Annotated[str, typer.Argument(metavar="CLIENT_ID")]
 ctl_app.command()(trace)
 ctl_app.command()(listeners)
 ctl_app.command()(configuration)
+ctl_app.command()(bridges)
 
 
 class List(StrEnum):

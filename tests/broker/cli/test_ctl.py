@@ -17,7 +17,6 @@ from config.models import Config
 from protocol import properties as props
 from tests.broker.conftest import Start
 from tests.support.broker.admin import wait_for_api
-from tests.support.broker.bridged import Remote
 from tests.support.broker.events import wait_for_event
 from tests.support.wire import connected
 
@@ -100,24 +99,6 @@ def test_commands(start: Start, tmp_path: Path) -> None:
         client.expect_close()
     with connected(broker.address(), 5, client_id="c"):
         assert run("end", "c") == {"result": "ended"}
-
-
-def test_bridges(start: Start, tmp_path: Path) -> None:
-    """`sluice ctl list bridges` says why a bridge is not connected, and `sluice ctl reconnect` has it try again."""
-    path = tmp_path / "a.sock"
-    with Remote() as remote:
-        up: Any = {"name": "up", "address": remote.address, "topics": [{"filter": "#"}], "reconnect_min": "1h"}
-        broker = start(sections={"admin": {"socket": str(path)}, "bridges": [up | {"reconnect_max": "1h"}]})
-        wait_for_api(broker, path)
-        remote.next().close()
-        wait_for_event(broker, "bridge_failed")
-        status, out, _ = ctl("list", "bridges", "--filter", "state=waiting", "--socket", path)
-        (row,) = json.loads(out)["items"]
-        assert (status, row["bridge"], row["failure"] is not None) == (0, "up", True)
-        assert json.loads(ctl("reconnect", "up", "--socket", path)[1]) == {"result": "connecting"}
-        remote.accepted()
-    assert "there is no bridge 'down'" in ctl("reconnect", "down", "--socket", path)[2]
-    assert ctl("reconnect", "$bridge/up", "--socket", path)[0] == 2
 
 
 def test_last_disconnect(start: Start, tmp_path: Path) -> None:
