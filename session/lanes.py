@@ -170,6 +170,10 @@ class Lanes(Lane):
         self.note_sent(turn, publish.size)
         return publish
 
+    def oldest(self) -> int:
+        """When the first delivery of a lane was received that has waited longest; 0 = nothing waits."""
+        return min([lane.oldest() for lane in self.lanes() if lane.length], default=0)
+
     def drop_aged(self, before: int) -> list[Publish]:
         """FC-36: drop what waits since before this time, from the head of each lane on; returns each as `drop_head`."""
         dropped: list[Publish] = []

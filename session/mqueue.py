@@ -223,14 +223,17 @@ class MQueue:
         self._end_tail(tail)
         return publish
 
+    def oldest(self) -> int:
+        """When what is next was received, which has waited longest; 0 = nothing waits."""
+        if not self.length:
+            return 0
+        head = self.head()
+        return head.received_at if head is not None else cast("Tail", self.tail).first()[1]
+
     def drop_aged(self, before: int) -> list[Publish]:
         """FC-36: drop what waits since before this time, from the head on; returns each as `drop_head`."""
         dropped: list[Publish] = []
-        while self.length:
-            head = self.head()
-            since = head.received_at if head is not None else cast("Tail", self.tail).first()[1]
-            if since >= before:
-                break
+        while self.length and self.oldest() < before:
             dropped.append(self.drop_head())
         return dropped
 

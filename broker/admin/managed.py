@@ -11,6 +11,7 @@ from broker.telemetry.totals_walk import TotalsWalk
 from config.models import Config
 
 if TYPE_CHECKING:
+    from broker.bridge.bridges import Bridges
     from broker.telemetry.exporter import Exporter
 
 
@@ -26,6 +27,7 @@ class Managed(Protocol):
     started_us: int
     """When the process began to be a broker, on the monotonic clock."""
     listeners: Listeners
+    bridges: "Bridges"
     loop_delay: LoopDelay
     reload_failed: bool
     """Whether the last reload was refused: what applies is not what the files say."""

@@ -13,6 +13,7 @@ from broker.storage.journal import Journal
 from config.models import Config
 
 if TYPE_CHECKING:
+    from broker.bridge.bridges import Bridges
     from broker.telemetry.exporter import Exporter
 
 
@@ -21,6 +22,7 @@ class Process(Protocol):
 
     broker: Broker
     config: Config
+    bridges: "Bridges"
     loop_delay: LoopDelay
     reload_failed: bool
     exporter: "Exporter | None"

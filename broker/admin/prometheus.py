@@ -1,7 +1,7 @@
-"""The metrics of /metrics: counted at scrape time, for the broker and each listener, never for each client.
+"""The metrics of /metrics: counted at scrape time, for the broker, listeners and bridges, never for each client.
 
 Names and units follow Prometheus's conventions. `listener` is that of a session's last connection: what
-is counted before the next one stays with it.
+is counted before the next one stays with it. That of a bridge's session is `$bridge/` and the bridge's name.
 """
 
 import asyncio
@@ -21,6 +21,8 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 
 from broker import __version__
+from broker.admin.bridge_metrics import bridge_metrics
+from broker.admin.bridges import bridge_rows
 from broker.admin.process_metrics import Process, process_metrics
 from broker.disconnects import reason_name
 from broker.listener_sums import ListenerSums
@@ -149,15 +151,18 @@ class Prometheus:
     async def scrape(self, accept: str) -> tuple[bytes, str]:
         """The metrics as text, and its content type, of those that the header `accept` names."""
         snapshot = await self._walk.snapshot(distributions=True)
+        bridges = await bridge_rows(self._process.bridges)
         for listener in self._process.config.listeners:
             snapshot.of(listener.name)  # from the start: `rate` and `increase` do not see the first value of a series
+        for bridge in self._process.bridges.all.values():
+            snapshot.of(bridge.settings.local_id)
         # In a thread: to count open descriptors it lists them, which takes 1 ms for each thousand connections.
         system = await asyncio.get_running_loop().run_in_executor(None, lambda: list(self._system.collect()))
         encode, content_type = choose_encoder(accept)
         slices = Slices()
         text = bytearray()
         scrape = _Scrape()
-        for family in chain(self._families(snapshot), system):
+        for family in chain(self._families(snapshot), bridge_metrics(bridges), system):
             scrape.family = family
             text += encode(scrape).removesuffix(_EOF)
             await slices.breathe()
@@ -189,7 +194,7 @@ class Prometheus:
         broker = self._broker
         totals, addresses = broker.totals, broker.addresses
         for name, text, count in (
-            ("sluice_connections_opened", "Connections that clients have opened.", totals.sockets),
+            ("sluice_connections_opened", "Connections opened, by clients and by bridges.", totals.sockets),
             ("sluice_connects_received", "CONNECTs received.", totals.connects),
             ("sluice_packets_received", "Packets received.", totals.packets_received),
             ("sluice_received_bytes", "Bytes received on all listeners.", totals.bytes_received),
@@ -245,7 +250,7 @@ def _refused(totals: "Totals", listeners: Iterable[str]) -> Metric:
 def _disconnects(totals: "Totals") -> Metric:
     family = CounterMetricFamily(
         "sluice_disconnects",
-        "Clients that had a session and were disconnected, by themselves or by the broker.",
+        "Clients and bridges that had a session and were disconnected, by either side.",
         labels=("reason",),
     )
     for reason, count in totals.disconnects.counts.items():

@@ -95,3 +95,35 @@ class RetainedRow(BaseModel):
     size_bytes: int = Field(description="Of the payload.")
     payload: str = Field(description=f"Its first {LONGEST_PAYLOAD} bytes, in base64.")
     publisher: str = Field(description="Client id; empty = the broker itself, or not known.")
+
+
+class BridgeRow(BaseModel):
+    """One bridge. `sent`, `acknowledged`, `received` and `dropped` are totals since its session began."""
+
+    bridge: str
+    remote: str | None = Field(description="The address of its connection, or of the last attempt; null = none yet.")
+    protocol_version: int = Field(description="4 is MQTT 3.1.1, 5 is MQTT 5.")
+    state: str = Field(description="starting, connecting, connected, waiting (until the next attempt), idle or ended.")
+    state_seconds: float = Field(description="For how long it has been in this state.")
+    next_attempt_seconds: float | None = Field(description="Until the next attempt; null = it does not wait for one.")
+    failure: str | None = Field(description="Why it is not connected; null = it is, or nothing has failed.")
+    connects: int = Field(description="Connections that the remote broker has accepted.")
+    failures: int = Field(description="Attempts and connections that have failed since it was connected.")
+    queue: int = Field(description="Deliveries that wait, those in the window not counted.")
+    queue_bytes: int = Field(description="Payload bytes in the mqueue.")
+    oldest_seconds: float = Field(
+        description="For how long the first delivery of the queue has waited, at most since the broker has started; "
+        "0 = none waits."
+    )
+    inflight: int = Field(description="Deliveries that are sent and not acknowledged.")
+    window: int = Field(description="How many may be, by its last connection.")
+    sent: int
+    acknowledged: int
+    received: int = Field(description="PUBLISHes from the remote broker.")
+    dropped: int
+    refused_out: int = Field(
+        description="Deliveries that the remote broker has refused for good: they are lost for it."
+    )
+    refused_in: int = Field(description="PUBLISHes of the remote broker that were not let in.")
+    loops: int = Field(description="PUBLISHes of the remote broker that had been here before.")
+    filters_refused: list[str] = Field(description="Filters that the remote broker does not let it subscribe to.")

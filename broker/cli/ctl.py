@@ -12,6 +12,7 @@ from urllib.parse import quote
 import typer
 
 from broker.admin.client import PREFIX, QUICK, TIMEOUT, AdminError, ask
+from broker.cli.bridges import bridges
 from broker.cli.settings import configuration, listeners
 from broker.cli.socket import ConfigFile, Socket, socket_path
 from broker.cli.trace import trace
@@ -32,6 +33,7 @@ ClientId = Annotated[str, typer.Argument(metavar="CLIENT_ID")]
 ctl_app.command()(trace)
 ctl_app.command()(listeners)
 ctl_app.command()(configuration)
+ctl_app.command()(bridges)
 
 
 class List(StrEnum):
@@ -43,6 +45,7 @@ class List(StrEnum):
     GROUPS = "groups"
     ADDRESSES = "addresses"
     RETAINED = "retained"
+    BRIDGES = "bridges"
 
 
 class Role(StrEnum):
@@ -77,7 +80,9 @@ def token(
 
 @ctl_app.command("list")
 def list_items(
-    what: Annotated[List, typer.Argument(help="clients, sessions, subscriptions, groups, addresses or retained.")],
+    what: Annotated[
+        List, typer.Argument(help="clients, sessions, subscriptions, groups, addresses, retained or bridges.")
+    ],
     sort: Annotated[str | None, typer.Option(metavar="KEY", help="The order; a wrong one names all.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, max=1000, metavar="N", help="Items of a page.")] = None,
     filters: Annotated[
@@ -153,6 +158,19 @@ def drain(
     Its limit is then exceeded.
     """
     _print(_ask(socket, config_file, "POST", "/addresses/drain", body={"address": address}))
+
+
+@ctl_app.command()
+def reconnect(
+    bridge: Annotated[str, typer.Argument(metavar="BRIDGE", help="Its name.", callback=_checked_name)],
+    socket: Socket = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Disconnect a bridge, and have it connect at once.
+
+    It begins with the first of its addresses.
+    """
+    _print(_ask(socket, config_file, "POST", f"/bridges/{bridge}/reconnect"))
 
 
 @ctl_app.command()

@@ -21,8 +21,11 @@ import yaml
 
 from protocol import properties as props
 from protocol import reason_codes
+from protocol.acknowledgements import Puback
+from protocol.publish import Publish
 from tests.deploy.test_prometheus import RULES
 from tests.support.broker.admin import request
+from tests.support.broker.bridged import Remote, RemoteConnection
 from tests.support.broker.events import wait_for_event
 from tests.support.brokers import start_sluice
 from tests.support.certificates import make_certificates
@@ -51,7 +54,8 @@ BUSY: Final = {each["alert"] for each in ALERTS} - FULL - LARGE
 
 
 def quick(rules: str) -> str:
-    """The same rules, without `for`, and five seconds for each minute of a range."""
+    """The same rules, without `for`, and five seconds for each minute of a range, and of the age of what waits."""
+    rules = rules.replace("oldest_seconds > 60", "oldest_seconds > 5")
     return re.sub(r"\[(\d+)m\]", lambda found: f"[{5 * int(found[1])}s]", re.sub(r"(?m)^ +for: .*\n", "", rules))
 
 
@@ -85,8 +89,8 @@ def stuck(stack: ExitStack, broker: BrokerProcess, topic_filter: str) -> None:
     client.subscribe(topic_filter, qos=1)
 
 
-def busy(stack: ExitStack, folder: Path) -> tuple[BrokerProcess, Address]:
-    """A broker with small limits, files, a listener that lets nobody in, and a certificate."""
+def busy(stack: ExitStack, folder: Path, remote: Remote) -> tuple[BrokerProcess, Address]:
+    """A broker with small limits, files, a listener that lets nobody in, a certificate, and a bridge."""
     (folder.parent / "users").write_text("")
     server = make_certificates(folder.parent).server
     tls = {"certfile": str(server.certfile), "keyfile": str(server.keyfile)}
@@ -102,6 +106,7 @@ def busy(stack: ExitStack, folder: Path) -> tuple[BrokerProcess, Address]:
         addresses=[{"match": "full/#", "max_size_bytes": 2, "full_policy": "drop"}],
         authentication={"password_file": str(folder.parent / "users")},
         metrics={"directory": str(folder / "metrics"), "interval": "200ms"},
+        bridges=[{"name": "up", "address": remote.address, "topics": [{"filter": "bridged"}]}],
     )
 
 
@@ -121,6 +126,15 @@ def trouble_clients(stack: ExitStack, broker: BrokerProcess) -> None:
             assert client.connect().reason_code != 0
 
 
+def trouble_bridge(broker: BrokerProcess, remote: Remote, connection: RemoteConnection) -> None:
+    """A bridge whose remote broker refuses a message, and then is gone, while more messages come."""
+    flood(broker, "bridged", count=1)
+    connection.send(Puback(connection.expect(Publish).packet_id, reason_codes.NOT_AUTHORIZED))
+    remote.close()
+    wait_for_event(broker, "bridge_failed")
+    flood(broker, "bridged", count=3)
+
+
 def trouble_files(broker: BrokerProcess) -> None:
     """Files that are missing, or wrong, and a certificate that expires soon."""
     make_certificates(broker.folder.parent, datetime.now(UTC) + timedelta(days=10))
@@ -131,6 +145,12 @@ def trouble_files(broker: BrokerProcess) -> None:
     metrics = broker.folder / "metrics"
     metrics.rename(broker.folder / "moved")
     metrics.write_text("not a folder")
+
+
+def guess(where: Address) -> None:
+    """Somebody guesses tokens."""
+    for _ in range(150):
+        request(where, "/metrics", token="wrong")
 
 
 def fill(broker: BrokerProcess) -> None:
@@ -170,8 +190,9 @@ def stack() -> Iterator[ExitStack]:
 
 def test_each_alert_fires(stack: ExitStack, tmp_path: Path) -> None:
     """Prometheus fires each alert about a broker in its state, and none about one that is well."""
+    remote = stack.enter_context(Remote())
     brokers = {
-        "busy": busy(stack, tmp_path / "busy"),
+        "busy": busy(stack, tmp_path / "busy", remote),
         "full": start(stack, tmp_path / "full", persistence={"directory": "journal", "max_bytes": "64KiB"}),
         "large": start(stack, tmp_path / "large", memory_watermark="1MiB"),
     }
@@ -200,6 +221,7 @@ def test_each_alert_fires(stack: ExitStack, tmp_path: Path) -> None:
             raise TimeoutError(f"{instance}: never fired: {wanted - fired[instance]}") from error
 
     broker, where_admin = brokers["busy"]
+    connection = remote.accepted()
     kept(broker, "late", "late")
     flood(broker, "late", count=3)
     since = time.monotonic()
@@ -211,9 +233,9 @@ def test_each_alert_fires(stack: ExitStack, tmp_path: Path) -> None:
         assert too_early <= {"SluiceDown", "SluiceEventLoopLate"}  # a machine may be too busy to answer in time
         fill(brokers["full"][0])
         trouble_clients(stack, broker)
+        trouble_bridge(broker, remote, connection)
         trouble_files(broker)
-        for _ in range(150):
-            request(where_admin, "/metrics", token="wrong")
+        guess(where_admin)
         wait_for_alerts("busy", BUSY - {"SluiceDeliveriesWaitLong", "SluiceOpenFiles", "SluiceEventLoopLate"})
         wait_for_alerts("full", FULL)
         pause(broker, 0.7)
@@ -291,6 +313,21 @@ NEAR_MISSES: Final[dict[str, tuple[dict[str, str], set[str]]]] = {
     ),
     "a certificate is valid for another month": (
         {'sluice_certificate_expiry_timestamp_seconds{listener="tls"}': "2592000x20"},
+        set(),
+    ),
+    "a bridge is down for a minute": ({'sluice_bridge_down{bridge="up"}': "0x18 1x2"}, set()),
+    "a bridge sends what has waited long": (
+        {
+            'sluice_bridge_queue_deliveries{bridge="up"}': "1000-10x20",
+            'sluice_bridge_oldest_seconds{bridge="up"}': "300x20",
+        },
+        set(),
+    ),
+    "a bridge has more to send, and sends it soon": (
+        {
+            'sluice_bridge_queue_deliveries{bridge="up"}': "0+10x20",
+            'sluice_bridge_oldest_seconds{bridge="up"}': "2x20",
+        },
         set(),
     ),
     "another program has few open files left": ({"process_open_fds": "99x20", "process_max_fds": "100x20"}, set()),

@@ -7,8 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.publish import Publish
+from session.flows import PUBLISHER
 from session.limits import DROP_NEWEST, DROP_OLDEST, DROP_OLDEST_QOS0, Limits
 from session.mqueue import MQueue
+from session.new_mqueue import new_mqueue
+from session.priorities import Priorities
 from tests.support.session.messages import message, text_of, texts
 
 POLICIES = [DROP_OLDEST, DROP_OLDEST_QOS0, DROP_NEWEST]
@@ -35,6 +38,24 @@ def test_empty_queue_has_no_head() -> None:
     assert MQueue().head() is None
     with pytest.raises(IndexError):
         MQueue().pop()
+
+
+@pytest.mark.parametrize("fairness", [-1, PUBLISHER])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_oldest(fairness: int, weighted: bool) -> None:
+    """Who asks for the age of what waits gets that of the oldest delivery, whichever lane is next (FC-12, FC-33)."""
+    mqueue = new_mqueue(Limits(priorities=Priorities([("a", 3)]) if weighted else None, fairness=fairness))
+    assert mqueue.oldest() == 0
+    for number in range(1, 7):
+        publish = message(number, 1, "ba"[number % 2], now=number)
+        publish.flow = number % 3
+        mqueue.append(publish)
+
+    waiting = set(range(1, 7))
+    while waiting:
+        assert mqueue.oldest() == min(waiting)
+        waiting.remove(mqueue.pop().received_at)
+    assert mqueue.oldest() == 0
 
 
 @pytest.mark.parametrize(("length", "fits"), [(2, True), (3, False), (4, False)])

@@ -1,4 +1,4 @@
-"""The actions of operators: disconnect, end a session, drain an address, clear retained messages, publish."""
+"""The actions of operators on clients, sessions, addresses, bridges and retained messages; and they may publish."""
 
 import binascii
 from base64 import b64decode
@@ -12,6 +12,7 @@ from broker.admin.api.audit import Audit, operator_audit
 from broker.admin.api.problem import refusals
 from broker.admin.api.who import Finder
 from broker.admin.managed import Managed
+from broker.clients import Client
 from broker.routing.router import MATCHED
 from broker.runtime.clock import monotonic_us
 from broker.telemetry.slices import STEP, Slices
@@ -21,6 +22,7 @@ from protocol.publish import Publish
 from protocol.topics import matches, validate_topic_filter, validate_topic_name
 
 BY_OPERATOR = "an operator has disconnected the client"
+AGAIN = "an operator has the bridge connect again"
 
 
 class Done(BaseModel):
@@ -73,7 +75,7 @@ Named = Annotated[str, Depends(_named)]
 
 
 def actions_router(managed: Managed, find: Finder, changed: Callable[[], None]) -> APIRouter:
-    """The endpoints of clients, sessions and addresses; `changed` is called after each action."""
+    """The endpoints of clients, sessions, addresses and bridges; `changed` is called after each action."""
     router = APIRouter(tags=["actions"])
     broker = managed.broker
     Log = Annotated[Audit, Depends(operator_audit(find))]  # noqa: N806 - a type, whose dependency is known only here
@@ -91,14 +93,11 @@ def actions_router(managed: Managed, find: Finder, changed: Callable[[], None]) 
 
     @router.delete("/sessions/{client_id:any}", responses=refusals(404))
     async def end_session(client_id: Named, audit: Log) -> Done:
-        """End a session with its subscriptions and what waits in it; its client is disconnected."""
+        """End a session with its subscriptions and what waits in it, and disconnect its client; bridges begin anew."""
         client = broker.clients.get(client_id)
         if client is None:
             raise audit.missing("end_session", client_id, "session")
-        if client.connection is not None:
-            client.connection.close(reason_codes.ADMINISTRATIVE_ACTION, BY_OPERATOR)
-        if broker.clients.knows(client):
-            broker.sessions.end(client, monotonic_us())
+        _end(managed, client)
         audit.done("end_session", client_id, "ended")
         changed()
         return Done(result="ended")
@@ -113,6 +112,21 @@ def actions_router(managed: Managed, find: Finder, changed: Callable[[], None]) 
         audit.done("drain", wanted.address, f"{count} to be delivered")
         changed()
         return Count(count=count)
+
+    @router.post("/bridges/{name}/reconnect", responses=refusals(404))
+    async def reconnect(name: str, audit: Log) -> Done:
+        """Disconnect a bridge, and connect at once to its first address; without clean_start what waits stays."""
+        bridge = managed.bridges.all.get(name)
+        if bridge is None:
+            raise audit.missing("reconnect", name, "bridge")
+        now = monotonic_us()
+        if bridge.connection is not None:
+            bridge.connection.close(reason=AGAIN)
+        bridge.use(bridge.settings, now)
+        bridge.connect(now)  # else one with `start: lazy` waits until there is something to send
+        audit.done("reconnect", name, "connecting")
+        changed()
+        return Done(result="connecting")
 
     return router
 
@@ -147,6 +161,18 @@ def messages_router(managed: Managed, find: Finder, changed: Callable[[], None])
         return Published(matched=matched)
 
     return router
+
+
+def _end(managed: Managed, client: Client) -> None:
+    """End a session; a bridge begins another one, so that it goes on to keep what is to go out."""
+    broker, now = managed.broker, monotonic_us()
+    if client.connection is not None:
+        client.connection.close(reason_codes.ADMINISTRATIVE_ACTION, BY_OPERATOR)
+    if broker.clients.knows(client):
+        broker.sessions.end(client, now)
+    for bridge in managed.bridges.all.values():
+        if bridge.session.client is client:
+            bridge.use(bridge.settings, now)
 
 
 def _made(managed: Managed, message: NewMessage) -> Publish:

@@ -1,4 +1,4 @@
-"""The lists: clients, sessions, subscriptions, groups, addresses and retained messages."""
+"""The lists: clients, sessions, subscriptions, groups, addresses, retained messages and bridges."""
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -8,13 +8,14 @@ from fastapi import APIRouter, HTTPException, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from broker.admin.addresses import AddressListing
+from broker.admin.bridges import BridgeListing
 from broker.admin.clients import ClientListing
 from broker.admin.groups import GroupListing
 from broker.admin.list_pages import ListPages
 from broker.admin.listing import DEFAULT_LIMIT, MOST_ROWS, Listing, ListQuery
 from broker.admin.managed import Managed
 from broker.admin.retained import RetainedListing
-from broker.admin.rows import AddressRow, ClientRow, GroupRow, RetainedRow, SessionRow, SubscriptionRow
+from broker.admin.rows import AddressRow, BridgeRow, ClientRow, GroupRow, RetainedRow, SessionRow, SubscriptionRow
 from broker.admin.sessions import SessionListing
 from broker.admin.subscriptions import SubscriptionListing
 
@@ -104,6 +105,14 @@ class RetainedQuery(Paging):
     sys: bool | None = Field(None, description="Whether to list those under $SYS; null = they too.")
 
 
+class BridgesQuery(Paging):
+    """How to list bridges."""
+
+    sort: Literal["name", "queue", "bytes", "oldest", "drops"] = "name"
+    bridge: str | None = Field(None, description="A part of the name.")
+    state: Literal["starting", "connecting", "connected", "waiting", "idle", "ended"] | None = None
+
+
 QUERIES: Final[dict[str, type[Paging]]] = {
     "clients": ClientsQuery,
     "sessions": SessionsQuery,
@@ -111,6 +120,7 @@ QUERIES: Final[dict[str, type[Paging]]] = {
     "groups": GroupsQuery,
     "addresses": AddressesQuery,
     "retained": RetainedQuery,
+    "bridges": BridgesQuery,
 }
 """The query of each list, by its name in the path."""
 
@@ -128,6 +138,7 @@ class Lists:
             "groups": GroupListing(broker.router.shared),
             "addresses": AddressListing(broker.router.addresses),
             "retained": RetainedListing(broker.retained),
+            "bridges": BridgeListing(managed.bridges),
         }
         self.pages: dict[str, ListPages[Any]] = {name: ListPages(listing) for name, listing in listings.items()}
 
@@ -212,5 +223,10 @@ def lists_router(lists: Lists) -> APIRouter:
     async def list_retained(query: Annotated[RetainedQuery, Query()]) -> Response:
         """Retained messages."""
         return await lists.answer("retained", query)
+
+    @router.get("/bridges", response_model=Listed[BridgeRow])
+    async def list_bridges(query: Annotated[BridgesQuery, Query()]) -> Response:
+        """Connections that the broker opens to other brokers."""
+        return await lists.answer("bridges", query)
 
     return router

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from broker.admin.rows import AddressRow, GroupRow
+from broker.admin.rows import AddressRow, BridgeRow, GroupRow
 
 
 class Rates(BaseModel):
@@ -17,6 +17,7 @@ class Rates(BaseModel):
     bytes_sent: float
     gated: dict[str, float] = Field(description="QoS 0 that the gate has queued, by reason (FC-3).")
     dropped: dict[str, float] = Field(description="Deliveries given up, by reason (FC-5).")
+    bridges: dict[str, float] = Field(description="Deliveries sent to remote brokers, by the bridge.")
 
 
 class SlowRow(BaseModel):
@@ -105,3 +106,4 @@ class Moment(Present):
     talkers: list[TalkerRow] = Field(description="Those with most messages, both ways together.")
     addresses: list[AddressRow] = Field(description="Those with most bytes.")
     groups: list[GroupRow] = Field(description="Those with the longest mqueue.")
+    bridges: list[BridgeRow] = Field(description="The first ones of the configuration.")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from broker import __version__
+from broker.admin.bridges import bridge_rows
 from broker.admin.dashboard.findings import findings
 from broker.admin.dashboard.moment import Moment, Rates
 from broker.admin.dashboard.sample import ROWS, Sample
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 LATELY: Final = 60 * SECOND
 """Microseconds for which what was dropped is said."""
+MOST_BRIDGES: Final = 100
+"""Rows of bridges in a moment."""
 _DROPPED: Final = "dropped "
+_BRIDGES: Final = "bridges "
 _GATED: Final = ("congested", "window_full", "mailbox_busy", "backlog", "rate")
 
 
@@ -52,7 +56,9 @@ class Observer:
         addresses = await self._largest("addresses", "bytes") if len(broker.router.addresses) else []
         found = await self._largest("groups", "mqueue") if snapshot.groups else []
         groups = [GroupRow.model_validate_json(row) for row in found]
+        bridges = await bridge_rows(managed.bridges)
         counts, now = self._counts(snapshot), monotonic_us()
+        counts |= {f"{_BRIDGES}{each.bridge}": each.sent for each in bridges}
         rates, dropped_lately = self._rates(counts, now), self._dropped_lately(counts, now)
         moment = Moment(
             **present(managed),
@@ -74,6 +80,7 @@ class Observer:
             talkers=sample.talkers(),
             addresses=[AddressRow.model_validate_json(row) for row in addresses],
             groups=groups,
+            bridges=bridges[:MOST_BRIDGES],
         )
         return moment, snapshot.took_us
 
@@ -111,7 +118,7 @@ class Observer:
         self._before, self._before_us = counts, now
         if not before:
             return None
-        rates: dict[str, Any] = {"gated": {}, "dropped": {}}
+        rates: dict[str, Any] = {"gated": {}, "dropped": {}, "bridges": {}}
         for name, count in counts.items():
             # Deliveries of a mailbox are counted before they are taken, so that a total may go back by a few.
             rate = max(count - before.get(name, 0), 0) / max(seconds, 0.001)

@@ -129,6 +129,10 @@ class Remote:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections, and accept no others."""
         for connection in self._open:
             connection.close()
         self._socket.close()

@@ -27,6 +27,13 @@ const GATED = [
   ["rate", "rate used up", "--watch"],
 ];
 
+const TONES = { connected: "good", connecting: "watch", starting: "watch", waiting: "bad", idle: "", ended: "" };
+
+function why(bridge) {
+  if (bridge.failure) return bridge.failure;
+  return bridge.filters_refused.length ? `the remote broker refuses ${bridge.filters_refused.join(", ")}` : "–";
+}
+
 // What the broker says, as a sentence: the name of a session, if it is about one, and the rest.
 class Sentence {
   constructor(element) {
@@ -92,6 +99,17 @@ export class Overview {
       ["sent", (row) => short(row.sent)],
       ["dropped", (row) => whole(row.dropped)],
     ], "No shared subscriptions.");
+    this.bridged = null; // deliveries a second, by bridge
+    this.bridges = new Table([
+      ["bridge", (row) => row.bridge, "words"],
+      ["state", (row) => (row.state === "waiting" ? `waiting: again in ${duration(1e6 * row.next_attempt_seconds)}` : row.state), "words", (row) => TONES[row.state]],
+      ["remote broker", (row) => row.remote ?? "–", "words"],
+      ["queue", (row) => whole(row.queue)],
+      ["oldest", (row) => (row.queue ? duration(1e6 * row.oldest_seconds) : "–")],
+      ["sent a second", (row) => short(this.bridged && (this.bridged[row.bridge] ?? 0))],
+      ["refused", (row) => whole(row.refused_out + row.refused_in)],
+      ["why", why, "words wrap"],
+    ], "", (row) => `#/session/${encodeURIComponent(`$bridge/${row.bridge}`)}`);
     this.lay(place);
   }
 
@@ -99,6 +117,8 @@ export class Overview {
     const rates = el("div", { class: "chart", id: "chart-rates" });
     const held = el("div", { class: "chart", id: "chart-held" });
     const section = (title, ...content) => el("section", {}, el("h2", {}, title), content);
+    this.over = section("Bridges", this.bridges.element);
+    this.over.hidden = true;
     show(
       place,
       this.headline.element,
@@ -106,6 +126,7 @@ export class Overview {
       el("ul", { id: "findings" }, this.others.map((each) => each.element)),
       el("dl", { class: "tiles" }, TILES.map(([name, label]) => el("div", { class: `tile ${name}` }, el("dt", {}, label), el("dd", {}, this.tiles[name])))),
       el("div", { class: "two" }, section("Messages a second", rates), section("Sessions held back", held)),
+      this.over,
       section("Deliveries dropped", this.dropping.element),
       section("Slow consumers", this.slow.element, el("p", { class: "note" }, el("a", { href: "#/sessions" }, "All sessions"), " · ", el("a", { href: "#/retained" }, "Retained messages"), " · ", el("a", { href: "#/docs" }, "API"))),
       el("div", { class: "two" },
@@ -144,6 +165,9 @@ export class Overview {
     this.talkers.take(moment.talkers);
     this.addresses.take(moment.addresses);
     this.groups.take(moment.groups);
+    this.bridged = rates && rates.bridges;
+    this.over.hidden = !moment.bridges.length;
+    this.bridges.take(moment.bridges);
   }
 
   close() {

@@ -3,7 +3,8 @@
 import { el, say } from "./dom.js";
 
 export class Table {
-  // `columns`: [[head, text of a row, class], ...]; the first is the row's name, and a link if `address` gives one.
+  // `columns`: [[head, text of a row, class, tone of a row], ...]; the first is the row's name, and a link if `address` gives one.
+  // A tone is the name of a colour: good, watch, bad, or none.
   // `act`: [label, what a button of the row does with it, whether it has one].
   constructor(columns, nothing, address = null, act = null) {
     this.columns = columns;
@@ -46,6 +47,9 @@ export class Table {
     const address = this.address && this.address(item);
     if (address) row.name.setAttribute("href", address);
     else row.name.removeAttribute("href");
-    this.columns.slice(1).forEach(([, text], place) => say(row.cells[place], text(item)));
+    this.columns.slice(1).forEach(([, text, , tone], place) => {
+      say(row.cells[place], text(item));
+      if (tone) row.cells[place].dataset.tone = tone(item);
+    });
   }
 }

@@ -28,6 +28,7 @@ ACTIONS: list[tuple[str, str, object]] = [
     ("DELETE", "/api/v1/clients/nobody", None),
     ("DELETE", "/api/v1/sessions/nobody", None),
     ("POST", "/api/v1/addresses/drain", {"address": "none"}),
+    ("POST", "/api/v1/bridges/none/reconnect", None),
     ("DELETE", "/api/v1/retained?topic_filter=none", None),
     ("POST", "/api/v1/publish", {"topic": "none"}),
     ("POST", "/api/v1/reload", None),

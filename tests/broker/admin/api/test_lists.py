@@ -8,6 +8,7 @@ import pytest
 
 from broker.admin.addresses import AddressListing
 from broker.admin.api.lists import QUERIES
+from broker.admin.bridges import BridgeListing
 from broker.admin.clients import ClientListing
 from broker.admin.groups import GroupListing
 from broker.admin.listing import Listing
@@ -33,6 +34,7 @@ LISTINGS: dict[str, type[Listing[Any]]] = {
     "groups": GroupListing,
     "addresses": AddressListing,
     "retained": RetainedListing,
+    "bridges": BridgeListing,
 }
 
 

@@ -67,7 +67,8 @@ def dropping_row() -> DroppingRow:
 
 def rates(**dropped: float) -> Rates:
     """Rates of a moment, by the reason of what is dropped."""
-    return Rates(received=1, sent=1, acknowledged=1, bytes_received=1, bytes_sent=1, gated={}, dropped=dropped)
+    others = {"received": 1, "sent": 1, "acknowledged": 1, "bytes_received": 1, "bytes_sent": 1}
+    return Rates(**others, gated={}, dropped=dropped, bridges={})
 
 
 def group(waiting: int) -> GroupRow:
