@@ -303,7 +303,7 @@ class Bridge(Initiator):
         own = self.settings
         version = connection.decoder.version
         told = connack.properties or {}
-        if own.clean_start:
+        if own.clean_start or not self.session.is_there():  # an operator may have ended it
             self.session.begin(own, self._topics, now)
         retains = own.outgoing_retain and told.get(props.RETAIN_AVAILABLE) != 0
         outgoing = Outgoing(self._topics, self._broker.via, version, retains, broker_id(told) >= 0)

@@ -130,10 +130,14 @@ class LocalSession:
 
     def end(self, now: int) -> None:
         """End it, with all that waits. It has no connection."""
-        client = self.client or self._broker.clients.get(self._settings.local_id)
+        client = self._broker.clients.get(self._settings.local_id)
         self.client = None
-        if client is not None and self._broker.clients.knows(client):
+        if client is not None:
             self._broker.sessions.end(client, now)
+
+    def is_there(self) -> bool:
+        """Whether it has begun, and has not ended."""
+        return self.client is not None and self._broker.clients.knows(self.client)
 
     def waiting(self) -> int:
         """How many deliveries wait or are not acknowledged."""

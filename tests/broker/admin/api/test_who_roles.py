@@ -40,6 +40,7 @@ ENDPOINTS: Final = {
         f"GET {V1}/{name}": Endpoint("viewer", f"{V1}/{name}")
         for name in (
             "addresses",
+            "bridges",
             "broker",
             "clients",
             "configuration",
@@ -61,6 +62,7 @@ ENDPOINTS: Final = {
     f"DELETE {V1}/links": Endpoint("operator", f"{V1}/links"),
     f"DELETE {V1}/retained": Endpoint("operator", f"{V1}/retained?topic_filter=none"),
     f"POST {V1}/addresses/drain": Endpoint("operator", f"{V1}/addresses/drain", {"address": "none"}, 404),
+    f"POST {V1}/bridges/{{name}}/reconnect": Endpoint("operator", f"{V1}/bridges/none/reconnect", None, 404),
     f"POST {V1}/publish": Endpoint("operator", f"{V1}/publish", {"topic": "none"}),
     f"POST {V1}/reload": Endpoint("operator", f"{V1}/reload"),
     # On the Unix socket only: a token that is taken away must not leave links behind.
