@@ -30,6 +30,9 @@ _ALIAS_ROOM: Final = 5
 class Rewriter:
     """Gives each PUBLISH another topic or other properties on its way out: they differ at the other end of a bridge."""
 
+    adds: i64 = 0
+    """Bytes by which it makes a PUBLISH longer, at most."""
+
     def rewritten(self, publish: Publish) -> Publish:
         """The PUBLISH as it goes out; the same object if nothing differs."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
@@ -139,7 +142,10 @@ class Outbox:
 
     def too_large(self, publish: Publish) -> bool:
         """Whether a PUBLISH exceeds the client's Maximum Packet Size [MQTT-3.1.2-24]."""
-        return 0 < self.maximum_packet_size < self.packet_size(publish)
+        most = self.maximum_packet_size
+        if self.rewriter is None:
+            return 0 < most < self._size(publish)
+        return 0 < most < self._size(publish) + self.rewriter.adds and most < self.packet_size(publish)
 
     def packet_size(self, publish: Publish) -> int:
         """Length of the PUBLISH packet in bytes, as this client would get it."""

@@ -121,8 +121,7 @@ class LocalSession:
             version,
             props.integer(told, props.RECEIVE_MAXIMUM),
             connection.maximum_packet_size,
-            now,
-            props.integer(told, props.TOPIC_ALIAS_MAXIMUM),
+            now,  # without topic aliases: they would have each message encoded anew
             rewriter=outgoing,
             maximum_qos=int(str(told.get(props.MAXIMUM_QOS, 2))),
         )

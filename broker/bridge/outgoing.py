@@ -1,12 +1,15 @@
 """PUBLISHes on their way to the remote broker: their topics there, and the path that tells loops."""
 
-from typing import final
+from typing import Final, final
 
 from broker.bridge.topics import Topics
-from broker.routing.via import Via
+from broker.routing.via import LONGEST, Via
 from protocol import properties as props
 from protocol.publish import Publish
 from session.outbox import Rewriter
+
+_BYTES: Final = 4
+"""Of a character, at most."""
 
 
 @final
@@ -21,6 +24,7 @@ class Outgoing(Rewriter):
         self._version = version
         self.retains = retains
         self._known = known
+        self.adds = LONGEST + _BYTES * (self._topics.adds + self._responses.adds)
 
     def rewritten(self, publish: Publish) -> Publish:
         """The PUBLISH as the remote broker gets it."""

@@ -23,6 +23,8 @@ class Renaming:
         ]
         self.changes: bool = any(old != new for _, old, new in rules)
         """Whether any name differs at the other end."""
+        self.adds: int = max([len(new) for _, _, new in rules], default=0)
+        """Characters by which a name may be longer at the other end."""
         self._most_levels = most_levels
         self._names: dict[bytes, bytes] = {}
 

@@ -18,6 +18,8 @@ NAME: Final = "sluice-via"
 """Of the user property of a PUBLISH: ids of brokers, with commas between them. Of CONNECT and CONNACK: one's own."""
 MOST_BROKERS: Final = 16
 """A message that has come through so many goes no further."""
+LONGEST: Final = 256
+"""Bytes that a path adds to a PUBLISH, at most."""
 _BITS: Final = 32
 _DIGITS: Final = 8
 
@@ -48,6 +50,7 @@ class Via(Rewriter):
     """The path of messages, as one broker sees and extends it; rewrites what goes to a broker that knows this one."""
 
     def __init__(self) -> None:
+        self.adds = LONGEST
         # Not the node's name: where two were equal, messages would be lost.
         self.broker_id: str = f"{randbits(_BITS) | 1:08x}"
 
