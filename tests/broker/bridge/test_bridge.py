@@ -203,6 +203,18 @@ def test_a_lower_maximum_qos_is_kept_to(start: Start, remote: Remote) -> None:
     assert (message.payload, message.qos, message.retain) == (b"exactly", 1, False)
 
 
+def test_what_is_too_large_under_its_name_there_is_not_sent(start: Start, remote: Remote) -> None:
+    """The remote broker's Maximum Packet Size is about the packet that it gets, with the longer name and the path."""
+    topic = {"filter": "out/#", "remote_prefix": "a/long/prefix/"}
+    broker = start(sections=bridge(remote, topic) | {"drop_events": {"topic": "dropped/{reason}"}})
+    connection = remote.accepted(properties={props.MAXIMUM_PACKET_SIZE: 100})
+    with connected(broker.address(), 5) as watcher:
+        watcher.subscribe("dropped/#", qos=1)
+        publish(broker, "out/1", b"x" * 80, b"y" * 20)
+        assert [each.payload for each in connection.take(1)] == [b"y" * 20]
+        assert watcher.receive_message().topic == b"dropped/too_large"
+
+
 def test_retain_can_be_left_out(start: Start, remote: Remote) -> None:
     """With `outgoing_retain: false` nothing is retained at a remote broker that does not take it."""
     broker = start(sections=bridge(remote, outgoing_retain=False))
