@@ -6,6 +6,7 @@ from broker.bridge.topics import Topics
 from broker.routing.via import LONGEST, Via
 from protocol import properties as props
 from protocol.publish import Publish
+from session.flows import BROKER
 from session.outbox import Rewriter
 
 _BYTES: Final = 4
@@ -24,10 +25,14 @@ class Outgoing(Rewriter):
         self._version = version
         self.retains = retains
         self._known = known
+        self._plain = retains and (version == 4 or known) and not self._topics.changes
+        """Whether a message of a client here, without properties, goes out as it is."""
         self.adds = LONGEST + _BYTES * (self._topics.adds + self._responses.adds)
 
     def rewritten(self, publish: Publish) -> Publish:
         """The PUBLISH as the remote broker gets it."""
+        if self._plain and publish.properties is None and not publish.flow & BROKER:
+            return publish
         if publish.retain and not self.retains:
             publish = publish.at(publish.qos, False)
         topic = publish.topic
