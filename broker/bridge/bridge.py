@@ -38,7 +38,7 @@ from protocol.subscribe import Subscription
 from session.session import Session, tell_refused
 
 DIAL_TIMEOUT: Final = 30.0
-"""Seconds in which TCP, TLS and the handshake of WebSocket have to be done."""
+"""Seconds in which TCP and TLS have to be open."""
 LOOK: Final = SECOND
 """Microseconds between two looks whether a lazy bridge has something to send."""
 EPISODE: Final = 60 * SECOND
@@ -58,7 +58,7 @@ class Bridge(Initiator):
         self.connection: Connection | None = None
         self._broker = broker
         self._node_name = node_name
-        self._side = ClientSide(self, broker.wheel, broker.handlers.handshakes)
+        self._side = ClientSide(self, broker.wheel)
         self._incoming = Incoming(broker.publishing, broker.messages, broker.addresses, broker.events, self.status)
         self._handlers = broker.new_handlers(self._side, self._incoming)
         self.session = LocalSession(broker, settings)
@@ -75,8 +75,10 @@ class Bridge(Initiator):
         self._sent = 0
         """lazy: what had been sent at the last look."""
         self._quiet_since = 0
-        self._known: dict[str, Subscription] = {}
-        """Subscriptions that the remote session has, by what this process has seen."""
+        self._asked: dict[str, int] = {}
+        """Topic filters that the remote session may have, by what this process has asked for; the QoS asked for."""
+        self._granted: set[str] = set()
+        """Those of them that the remote broker has confirmed."""
         self._private = settings.try_private
         """Whether the protocol level says that this is a bridge, with MQTT 3.1.1."""
         self._session_present = False
@@ -167,8 +169,11 @@ class Bridge(Initiator):
         except Exception as error:  # of a library: the bridge has to go on
             self._not_opened(f"{address}: {error!r}")
         self._attempt = None
+        now = monotonic_us()
         if self.connection is None:
-            self._again(monotonic_us())
+            self._again(now)
+        else:
+            self._side.limit_handshake(self.connection, now)
 
     def _new_connection(self) -> Connection:
         connection = self.connection = Connection(self._handlers, self.settings.local_id)
@@ -330,11 +335,12 @@ class Bridge(Initiator):
             for topic in self.settings.topics
             if topic.comes_in
         }
-        before, self._known = self._known, wanted
-        ended = [name for name in before if name not in wanted] if session_present else []
-        if not session_present or version == 5:
-            return list(wanted.values()), ended
-        return [each for name, each in wanted.items() if name not in before or before[name].qos != each.qos], ended
+        before, granted = (self._asked, self._granted) if session_present else ({}, set())
+        kept = {name for name, each in wanted.items() if version == 4 and name in granted and before[name] == each.qos}
+        self._asked = before | {name: each.qos for name, each in wanted.items()}
+        self._granted = kept
+        ended = [name for name in before if name not in wanted]
+        return [each for name, each in wanted.items() if name not in kept], ended
 
     # -- what the remote broker refuses
 
@@ -357,6 +363,9 @@ class Bridge(Initiator):
     def subscribed(self, refused: list[str]) -> None:
         """Each SUBSCRIBE is answered; the filters that were refused."""
         self.status.filters_refused = list(refused)
+        wanted = {topic.remote_filter for topic in self.settings.topics if topic.comes_in}
+        self._asked = {name: qos for name, qos in self._asked.items() if name in wanted}
+        self._granted = wanted.difference(refused)
         log, name = self._broker.events.log, self.settings.name
         log.info(
             "bridge_connected",

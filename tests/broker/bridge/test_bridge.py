@@ -66,6 +66,39 @@ def test_a_bridge_of_3_1_1_says_that_it_is_one(start: Start, remote: Remote) -> 
     assert not remote.next().connect.bridge
 
 
+def test_subscriptions_that_are_not_confirmed_are_asked_for_again(start: Start, remote: Remote) -> None:
+    """MQTT 3.1.1: a connection that breaks before SUBACK, or a SUBACK that refuses, leaves nothing unsubscribed."""
+    start(sections=bridge(remote, IN, proto_ver="3.1.1"))
+    connection = remote.accepted()
+    connection.expect(Subscribe)
+    connection.close()
+    connection = remote.accepted(session_present=True)
+    connection.send(Suback(connection.expect(Subscribe).packet_id, [0x80]))
+    connection.close()
+    remote.accepted(session_present=True, filters=1).close()
+    connection = remote.accepted(session_present=True)
+    connection.send(Publish(b"in/1", b"", 1, packet_id=1))
+    assert connection.expect(Puback).packet_id == 1  # a SUBSCRIBE would bring the retained messages again
+
+
+@pytest.mark.parametrize("scheme", ["mqtt", "ws"])
+def test_a_remote_broker_that_says_nothing_is_left(start: Start, remote: Remote, scheme: str) -> None:
+    """Without CONNACK within connect_timeout the bridge closes, says so, and tries again; so does a WebSocket."""
+    own = bridge(remote, address=f"{scheme}://{remote.address}")
+    broker = start(sections=own | {"mqtt": {"connect_timeout": "1s"}})
+    for _ in range(2):
+        remote.silent()
+    broker.wait_for_output(lambda lines: any("no CONNACK of the remote broker" in line for line in lines), "the reason")
+
+
+def test_the_log_says_who_closed(start: Start, remote: Remote) -> None:
+    """A connection that the remote broker closes without a word is not said to be closed by a client."""
+    broker = start(sections=bridge(remote))
+    remote.accepted().close()
+    told = "closed by the remote broker"
+    broker.wait_for_output(lambda lines: sum(told in line for line in lines) == 2, "the reason, in both lines")
+
+
 def test_user_name_and_password_are_sent(start: Start, remote: Remote, tmp_path: Any) -> None:
     """The password is what the file holds at the time of the connection, without the end of the line."""
     file = tmp_path / "password"

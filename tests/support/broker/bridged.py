@@ -108,12 +108,18 @@ class Remote:
     def __init__(self) -> None:
         self._socket = socket.create_server((HOST, 0))
         self._socket.settimeout(20)
-        self._open: list[RemoteConnection] = []
+        self._open: list[RemoteConnection | socket.socket] = []
         self.address = f"{HOST}:{self._socket.getsockname()[1]}"
 
     def next(self) -> RemoteConnection:
         """The next connection of a bridge, with its CONNECT."""
         connection = RemoteConnection(self._socket.accept()[0])
+        self._open.append(connection)
+        return connection
+
+    def silent(self) -> socket.socket:
+        """The next connection of a bridge, which gets no answer."""
+        connection = self._socket.accept()[0]
         self._open.append(connection)
         return connection
 
