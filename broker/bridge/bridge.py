@@ -81,6 +81,8 @@ class Bridge(Initiator):
         """Those of them that the remote broker has confirmed."""
         self._private = settings.try_private
         """Whether the protocol level says that this is a bridge, with MQTT 3.1.1."""
+        self._private_taken = False
+        """Whether the remote broker has accepted that level."""
         self._session_present = False
         self._explained = False
         """Whether it is known why the connection ends."""
@@ -102,6 +104,7 @@ class Bridge(Initiator):
         self._backoff = Backoff(microseconds(settings.reconnect_min), microseconds(settings.reconnect_max))
         self._position = 0
         self._private = settings.try_private
+        self._private_taken = False
         if not settings.clean_start:
             self.session.begin(settings, self._topics, now)
         if settings.start == "lazy":
@@ -200,7 +203,7 @@ class Bridge(Initiator):
     def failed(self, connection: Peer, error: MQTTError) -> None:
         """The remote broker has refused the connection or broken the protocol: the connection ends."""
         if error.reason_code == reason_codes.UNSUPPORTED_PROTOCOL_VERSION:
-            self._private = False  # some know no protocol level of bridges
+            self._private = self._private_taken = False  # some know no protocol level of bridges
         connection.why = error.message
         self._failed(error.message)
 
@@ -210,7 +213,7 @@ class Bridge(Initiator):
             return
         self.connection = None
         if not self._explained:
-            if self._connected_at == 0:
+            if self._connected_at == 0 and not self._private_taken:
                 self._private = self.settings.try_private and not self._private  # it may have been closed for that
             self._failed(connection.why)
         if self._attempt is None:
@@ -310,11 +313,14 @@ class Bridge(Initiator):
         told = connack.properties or {}
         if own.clean_start or not self.session.is_there():  # an operator may have ended it
             self.session.begin(own, self._topics, now)
+        else:
+            self.session.subscribe(now)
         retains = own.outgoing_retain and told.get(props.RETAIN_AVAILABLE) != 0
         outgoing = Outgoing(self._topics, self._broker.via, version, retains, broker_id(told) >= 0)
         self.session.attach(connection, version, connack, outgoing, now)
         self._connected_at = now
         self._quiet_since = now
+        self._private_taken = self._private
         self.status.connects += 1
         self.status.failures = 0
         self.status.failure = ""

@@ -144,7 +144,7 @@ class ClientSide(Side):
         session = connection.session
         assert session is not None  # it is accepted
         given = props.integer(packet.properties, props.SERVER_KEEP_ALIVE) * SECOND
-        PingTimer(self._wheel, connection, given or self.keep_alive).start(now)
+        PingTimer(self._wheel, connection, min(given or self.keep_alive, self.keep_alive)).start(now)
         self._refused = []
         self._unanswered = {}
         self._subscribe(connection, session, subscriptions, ended)

@@ -1,5 +1,6 @@
 """The session of a bridge here: whose it is, its subscriptions, and what it gets from CONNACK."""
 
+from random import randrange
 from typing import Final, final
 
 from broker.auth.identity import Identity, user_and_roles
@@ -16,6 +17,7 @@ from protocol import properties as props
 from protocol.connack import Connack
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
+from session.limits import PACKET_IDS
 from session.permitted import check_waiting
 
 _SOURCE: Final = "bridges"
@@ -40,6 +42,8 @@ class LocalSession:
         client = broker.clients.get(name)
         if client is None:
             client = broker.sessions.new(name, now)
+            # The remote broker may have kept ids of QoS 2 from a former session: it would take new messages for old.
+            client.session.sender.window.last_id = randrange(PACKET_IDS)  # noqa: S311 - no secret
         self.client = client
         client.identity = self._identity(settings)
         client.owned = True
@@ -52,7 +56,7 @@ class LocalSession:
         self._permit(client)
         if broker.sessions.durable and client.expiry_interval and client.kept is None:
             self._keep(client)
-        self._subscribe(client, settings, now)
+        self.subscribe(now)
         check_waiting(client.session.outbound, Bridged(topics).holds)
 
     def _keep(self, client: Client) -> None:
@@ -79,8 +83,14 @@ class LocalSession:
         client.permissions = authorizer.permissions(Who(user, roles, name, "", name))
         authorizer.attach(client.session.outbound, client.permissions, bool(client.session.subscriptions))
 
-    def _subscribe(self, client: Client, settings: Settings, now: int) -> None:
-        """Subscribe to what goes out, and to nothing else. A subscription that stays is no new one."""
+    def subscribe(self, now: int) -> None:
+        """Subscribe to what goes out, and to nothing else, if it is there. A subscription that stays is no new one.
+
+        Rules and quotas may have refused some before, and permit them now.
+        """
+        client, settings = self.client, self._settings
+        if client is None or not self._broker.clients.knows(client):
+            return
         wanted = {topic.local_filter: topic.qos for topic in settings.topics if topic.goes_out}
         held = client.session.subscriptions or {}
         for topic_filter in [each for each in held if each not in wanted]:

@@ -99,6 +99,23 @@ def test_the_log_says_who_closed(start: Start, remote: Remote) -> None:
     broker.wait_for_output(lambda lines: sum(told in line for line in lines) == 2, "the reason, in both lines")
 
 
+def test_a_remote_broker_that_takes_bridges_is_told_each_time(start: Start, remote: Remote) -> None:
+    """A proxy that closes while the broker behind it is away does not make the bridge hide what it is."""
+    start(sections=bridge(remote, proto_ver="3.1.1"))
+    remote.accepted().close()
+    for _ in range(3):
+        connection = remote.next()
+        assert connection.connect.bridge
+        connection.close()
+
+
+def test_a_longer_server_keep_alive_changes_nothing(start: Start, remote: Remote) -> None:
+    """The remote broker cannot make the bridge notice later that it is silent."""
+    broker = start(sections=bridge(remote, keepalive="1s"))
+    remote.next().send(Connack(False, 0, {props.SERVER_KEEP_ALIVE: 65_535}))
+    broker.wait_for_output(lambda lines: any("within the keep-alive" in line for line in lines), "the end")
+
+
 def test_user_name_and_password_are_sent(start: Start, remote: Remote, tmp_path: Any) -> None:
     """The password is what the file holds at the time of the connection, without the end of the line."""
     file = tmp_path / "password"

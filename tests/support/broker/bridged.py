@@ -174,10 +174,10 @@ class Ring:
         self._running[name] = (stack, broker)
         return broker
 
-    def reload(self, name: str, *bridges: dict[str, Any]) -> None:
-        """Have a broker read its configuration again, which has these bridges now."""
+    def reload(self, name: str, *bridges: dict[str, Any], **sections: Any) -> None:
+        """Have a broker read its configuration again, which has these bridges and sections now."""
         broker = self.broker(name)
-        rewrite(broker, bridges=[SOON | each for each in bridges])
+        rewrite(broker, bridges=[SOON | each for each in bridges], **sections)
         before = broker.stderr.count('"reloaded"')
         os.kill(broker.pid, signal.SIGHUP)
         broker.wait_for_output(lambda lines: sum('"reloaded"' in line for line in lines) > before, "the reload")
