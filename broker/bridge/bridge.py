@@ -25,6 +25,7 @@ from broker.runtime.os_errors import text_of
 from broker.runtime.timers import Timer
 from broker.settings import microseconds, whole_seconds
 from config.bridge import Bridge as Settings
+from config.urls import masked
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.acknowledgements import Puback, Pubrec
@@ -156,7 +157,7 @@ class Bridge(Initiator):
     async def _open(self) -> None:
         remotes = self.settings.remotes
         address = remotes[self._position % len(remotes)]
-        self.status.remote = str(address)
+        remote = self.status.remote = masked(str(address))
         try:
             async with asyncio.timeout(DIAL_TIMEOUT):
                 secrets: Secrets = await read_secrets(self.settings, address)
@@ -164,13 +165,13 @@ class Bridge(Initiator):
                 most = self._broker.settings.max_packet_size
                 await dial(address, self.settings, secrets.context, most, self._new_connection)
         except TimeoutError:
-            self._not_opened(f"{address} has not answered within {DIAL_TIMEOUT:g} s")
+            self._not_opened(f"{remote} has not answered within {DIAL_TIMEOUT:g} s")
         except ssl.SSLCertVerificationError as error:
-            self._not_opened(f"{address}: its certificate is not valid: {error.verify_message}")
+            self._not_opened(f"{remote}: its certificate is not valid: {error.verify_message}")
         except (OSError, UnicodeError) as error:
-            self._not_opened(f"{address}: {text_of(error) if isinstance(error, OSError) else error}")
+            self._not_opened(f"{remote}: {text_of(error) if isinstance(error, OSError) else error}")
         except Exception as error:  # of a library: the bridge has to go on
-            self._not_opened(f"{address}: {error!r}")
+            self._not_opened(f"{remote}: {error!r}")
         self._attempt = None
         now = monotonic_us()
         if self.connection is None:

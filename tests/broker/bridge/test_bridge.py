@@ -128,6 +128,25 @@ def test_user_name_and_password_are_sent(start: Start, remote: Remote, tmp_path:
     assert remote.next().connect.password == b"second"
 
 
+def test_a_password_that_mqtt_cannot_have_is_told(start: Start, remote: Remote, tmp_path: Any) -> None:
+    """A file that is too long for a password is an attempt that fails with its name."""
+    file = tmp_path / "password"
+    file.write_text("x" * 65_536)
+    broker = start(sections=bridge(remote, username="me", password_file=str(file)))
+    told = "has 65536 bytes: a password has at most 65535"
+    broker.wait_for_output(lambda lines: any(told in line and str(file) in line for line in lines), "the reason")
+
+
+def test_tokens_in_an_address_are_not_told(start: Start, remote: Remote) -> None:
+    """What stands in the query of a WebSocket's address may be a secret."""
+    broker = start(sections=bridge(remote, address=f"ws://{remote.address}/mqtt?token=secret"))
+    silent = remote.silent()
+    assert b"GET /mqtt?token=secret" in silent.recv(65_536)
+    silent.close()
+    broker.wait_for_output(lambda lines: any("mqtt?token=***" in line for line in lines), "the address")
+    assert "secret" not in broker.stderr
+
+
 def test_a_refusal_is_told_and_tried_again(start: Start, remote: Remote) -> None:
     """The log says why the remote broker does not let the bridge in, with its Reason String."""
     broker = start(sections=bridge(remote))
