@@ -15,6 +15,7 @@ from protocol.suback import Suback
 from protocol.subscribe import Subscribe
 from tests.broker.conftest import Start
 from tests.support.broker.bridged import SOON, Remote, RemoteConnection
+from tests.support.broker.restarting import KEPT
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
@@ -389,6 +390,21 @@ def test_a_remote_broker_that_lost_its_session_may_use_its_ids_again(start: Star
         connection.send(Publish(b"in/1", b"after", 2, False, None, 9))
         connection.expect(Pubrec)
         assert [client.receive_message().payload for _ in range(2)] == [b"before", b"after"]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_finds_no_room_here_stays_at_the_remote_broker(start: Start, remote: Remote, qos: int) -> None:
+    """A full address is no refusal for good: the bridge disconnects without an acknowledgement, and comes again."""
+    address = {"match": "in/#", "max_size_bytes": "1B", "full_policy": "fail"}
+    broker = start(sections=bridge(remote, IN) | {"addresses": [address]})
+    with connected(broker.address(), 5, client_id="away", properties=KEPT) as client:
+        client.subscribe("in/#", qos=1)
+    connection = remote.accepted(filters=1)
+    connection.send(Publish(b"in/1", b"1", 1, packet_id=1))
+    connection.expect(Puback)
+    connection.send(Publish(b"in/1", b"2", qos, packet_id=2))
+    assert connection.expect(Disconnect).reason_code == reason_codes.QUOTA_EXCEEDED
+    remote.next()
 
 
 def test_subscription_identifiers_end_at_the_bridge(start: Start, remote: Remote) -> None:
