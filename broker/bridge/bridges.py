@@ -46,7 +46,7 @@ class Bridges:
             elif known.settings != settings:
                 known.use(settings, now)
             else:
-                known.session.subscribe(now)
+                known.session.renew(now)
 
     def stop(self) -> None:
         """The broker stops, and closes all connections: none is opened again."""

@@ -1,5 +1,6 @@
 """The session of a bridge here: whose it is, its subscriptions, and what it gets from CONNACK."""
 
+from collections.abc import Callable
 from random import randrange
 from typing import Final, final
 
@@ -11,6 +12,7 @@ from broker.broker import Broker
 from broker.clients import NEVER_EXPIRES, Client
 from broker.connection.peer import Peer
 from broker.routing.via import broker_id
+from broker.routing.waiting import rights
 from broker.storage.owner import Owner
 from config.bridge import Bridge as Settings
 from protocol import properties as props
@@ -31,6 +33,7 @@ class LocalSession:
     def __init__(self, broker: Broker, settings: Settings) -> None:
         self._broker = broker
         self._settings = settings
+        self._topics = Topics([], 0)
         self.client: Client | None = None
         """None: there is no session now."""
 
@@ -56,8 +59,17 @@ class LocalSession:
         self._permit(client)
         if broker.sessions.durable and client.expiry_interval and client.kept is None:
             self._keep(client)
+        self._topics = topics
+        self.renew(now)
+
+    def renew(self, now: int) -> None:
+        """Follow its topics, rules and quotas, which may be others: for what comes from now on, and for what waits."""
+        client = self.client
+        if client is None or not self._broker.clients.knows(client):
+            return
         self.subscribe(now)
-        check_waiting(client.session.outbound, Bridged(topics).holds)
+        permits = rights(client.session, client.permissions, self._broker.topic_rules)
+        check_waiting(client.session.outbound, Bridged(self._topics, permits).holds)
 
     def _keep(self, client: Client) -> None:
         """FC-27: write it to the journal; it has no connection."""
@@ -84,13 +96,12 @@ class LocalSession:
         authorizer.attach(client.session.outbound, client.permissions, bool(client.session.subscriptions))
 
     def subscribe(self, now: int) -> None:
-        """Subscribe to what goes out, and to nothing else, if it is there. A subscription that stays is no new one.
+        """Subscribe to what goes out, and to nothing else. A subscription that stays is no new one.
 
         Rules and quotas may have refused some before, and permit them now.
         """
         client, settings = self.client, self._settings
-        if client is None or not self._broker.clients.knows(client):
-            return
+        assert client is not None  # it has begun
         wanted = {topic.local_filter: topic.qos for topic in settings.topics if topic.goes_out}
         held = client.session.subscriptions or {}
         for topic_filter in [each for each in held if each not in wanted]:
@@ -120,7 +131,10 @@ class LocalSession:
         connection.maximum_packet_size = props.integer(told, props.MAXIMUM_PACKET_SIZE)
         client.broker_id = broker_id(told)
         client.attach(connection, client.identity, client.expiry_interval, False)
+        rights_changed = client.rights_changed
         broker.handshake.attach(connection, client, client.permissions)
+        if rights_changed:
+            self.renew(now)  # what waits has been looked at by rights only
         if broker.sessions.durable:
             broker.sessions.keep(client, version, self._owner(client), None)
         if not connack.session_present:
@@ -163,11 +177,12 @@ class LocalSession:
 
 @final
 class Bridged:
-    """Tells what still goes over a bridge whose topics may have changed."""
+    """Tells what still goes over a bridge whose topics and rights may have changed."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, permits: Callable[[Publish], bool]) -> None:
         self._topics = topics
+        self._permits = permits
 
     def holds(self, publish: Publish) -> bool:
         """Whether a delivery that waits does."""
-        return self._topics.outgoing.name(publish.topic) != b""
+        return self._topics.outgoing.name(publish.topic) != b"" and self._permits(publish)

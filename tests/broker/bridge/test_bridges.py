@@ -242,6 +242,39 @@ def test_rules_that_permit_more_count_after_a_reload(brokers: Ring) -> None:
     assert sum('"bridge_connected"' in line for line in a.stderr.splitlines()) == 1
 
 
+def test_what_waits_is_sent_by_the_rules_of_now(brokers: Ring, remote: Remote) -> None:
+    """What waited when rules were changed does not go out against them, also if the bridge has changed too."""
+    own = {"name": "up", "address": remote.address, "topics": [{"filter": "#"}], "user": "bridge"}
+    own |= {"session": {"max_inflight": 1}}
+    rules = [{"permit": "allow", "action": "all", "topics": ["#"]}]
+    a = brokers.start("a", own, authorization={"default": "deny", "rules": rules})
+    connection = remote.accepted()
+    for topic in ("sent", "secret", "open"):
+        publish(a, topic, 1, 1)
+    connection.expect(Publish)
+    denied = {"permit": "deny", "action": "subscribe", "topics": ["secret"], "users": ["bridge"]}
+    brokers.reload("a", own | {"keepalive": "30s"}, authorization={"default": "deny", "rules": [denied, *rules]})
+    taken = remote.accepted(session_present=True).take(2)
+    assert [message.topic for message in taken] == [b"sent", b"open"]
+
+
+def test_what_waits_is_sent_by_the_topics_of_now(brokers: Ring) -> None:
+    """What does not go over the bridge any more does not go out either, also if the rules have changed since."""
+    own: dict[str, Any] = {"name": "b", "address": brokers.at("b"), "topics": [{"filter": "#", "remote_prefix": "p/"}]}
+    allow = {"permit": "allow", "action": "all", "topics": ["#"]}
+    a = brokers.start("a", own, authorization={"default": "deny", "rules": [allow]})
+    for topic in ("x", "y"):
+        publish(a, topic, 1, 1)
+    fewer = own | {"topics": [{"filter": "y", "remote_prefix": "p/"}]}
+    brokers.reload("a", fewer)
+    other = {"permit": "deny", "action": "subscribe", "topics": ["z"]}
+    brokers.reload("a", fewer, authorization={"default": "deny", "rules": [other, allow]})
+    b = brokers.start("b")
+    with subscriber(b) as there:
+        wait_connected(a)
+        assert there.receive_message().topic == b"p/y"
+
+
 def test_a_lazy_bridge_connects_when_enough_waits(brokers: Ring) -> None:
     """It connects with `lazy_threshold` messages, sends all, and disconnects when nothing more comes."""
     b = brokers.start("b")
