@@ -302,7 +302,7 @@ class Bridge(Initiator):
     def _will(self) -> Will | None:
         own = self.settings
         if own.state_topic is not None:
-            return Will(own.state_topic.encode(), _OFFLINE, 1, True)
+            return Will(own.state_topic.encode(), _OFFLINE, 1, own.outgoing_retain)
         if own.will is None:
             return None
         return Will(own.will.topic.encode(), own.will.payload.encode(), own.will.qos, own.will.retain)

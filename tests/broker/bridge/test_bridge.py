@@ -275,8 +275,11 @@ def test_a_lower_maximum_qos_is_kept_to(start: Start, remote: Remote) -> None:
 
 def test_retain_can_be_left_out(start: Start, remote: Remote) -> None:
     """With `outgoing_retain: false` nothing is retained at a remote broker that does not take it."""
-    broker = start(sections=bridge(remote, outgoing_retain=False))
+    broker = start(sections=bridge(remote, outgoing_retain=False, state_topic="state"))
     connection = remote.accepted()
+    assert connection.connect.will is not None
+    assert not connection.connect.will.retain
+    assert not connection.expect(Publish).retain
     publish(broker, "out/1", b"x", retain=True)
     assert [each.retain for each in connection.take(1)] == [False]
 

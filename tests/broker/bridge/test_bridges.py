@@ -244,8 +244,8 @@ def test_rules_that_permit_more_count_after_a_reload(brokers: Ring) -> None:
 
 def test_what_waits_is_sent_by_the_rules_of_now(brokers: Ring, remote: Remote) -> None:
     """What waited when rules were changed does not go out against them, also if the bridge has changed too."""
-    own = {"name": "up", "address": remote.address, "topics": [{"filter": "#"}], "user": "bridge"}
-    own |= {"session": {"max_inflight": 1}}
+    own: dict[str, Any] = {"name": "up", "address": remote.address, "topics": [{"filter": "#"}], "user": "bridge"}
+    own["session"] = {"max_inflight": 1}
     rules = [{"permit": "allow", "action": "all", "topics": ["#"]}]
     a = brokers.start("a", own, authorization={"default": "deny", "rules": rules})
     connection = remote.accepted()
