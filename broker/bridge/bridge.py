@@ -126,9 +126,9 @@ class Bridge(Initiator):
         """Do not connect again. The session stays, and so does a connection until somebody closes it."""
         self._stopped = True
         self._plans += 1
-        if self._attempt is not None:
-            self._attempt.cancel()
-            self._attempt = None
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None and (self.connection is None or self.connection.transport is None):
+            attempt.cancel()  # what is open is not told if uvloop closes it for this
 
     def _disconnect(self, reason: str) -> None:
         self.stop()
@@ -172,6 +172,8 @@ class Bridge(Initiator):
             self._not_opened(f"{remote}: {text_of(error) if isinstance(error, OSError) else error}")
         except Exception as error:  # of a library: the bridge has to go on
             self._not_opened(f"{remote}: {error!r}")
+        if self._attempt is not asyncio.current_task():
+            return  # it is stopped
         self._attempt = None
         now = monotonic_us()
         if self.connection is None:
@@ -185,8 +187,9 @@ class Bridge(Initiator):
         return connection
 
     def _not_opened(self, why: str) -> None:
-        self.connection = None  # uvloop makes it before it connects
-        self._failed(why)
+        if self._attempt is asyncio.current_task():
+            self.connection = None  # uvloop makes it before it connects
+            self._failed(why)
 
     def _failed(self, why: str) -> None:
         """Note why it is not connected, and log it."""
@@ -213,7 +216,7 @@ class Bridge(Initiator):
         if self.connection is not connection:
             return
         self.connection = None
-        if not self._explained:
+        if not (self._explained or self._stopped):
             if self._connected_at == 0 and not self._private_taken:
                 self._private = self.settings.try_private and not self._private  # it may have been closed for that
             self._failed(connection.why)
