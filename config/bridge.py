@@ -123,6 +123,13 @@ def _protocol(value: str) -> str:
     return value
 
 
+def _payload(value: str) -> str:
+    size = len(value.encode())
+    if size > MAX_UINT16:
+        raise ValueError(f"found {size} bytes: write at most {MAX_UINT16}")
+    return value
+
+
 class BridgeTopic(Model):
     """Topics that go over a bridge. On either side a prefix stands before them: there may be one, two or none."""
 
@@ -204,7 +211,7 @@ class BridgeWill(Model):
     """The will of a bridge: the remote broker publishes it when the connection is lost."""
 
     topic: Annotated[Text, AfterValidator(_one_topic)]
-    payload: str = ""
+    payload: Annotated[str, AfterValidator(_payload)] = ""
     qos: FiniteCount = Field(default=0, le=2)
     retain: bool = False
 

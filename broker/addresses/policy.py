@@ -20,6 +20,7 @@ from broker.runtime.read_gate import ReadGate
 from broker.runtime.timers import Wheel
 from broker.storage.journal import Journal
 from broker.storage.kept_address import KeptAddress
+from config.bridge import CLIENT_ID
 from protocol import reason_codes
 from protocol.publish import Publish
 from protocol.replies import PublishRefused, shortened, topic_name
@@ -101,9 +102,9 @@ class Addresses:
     def _overflow_queue(
         self, gate: ReadGate, session: Session, publish: Publish, address: Address | None, now: int
     ) -> None:
-        """FC-34: a receiver has no room for a PUBLISH. A 3.1.1 client waits: no acknowledgement could tell it."""
+        """FC-34: a receiver has no room for a PUBLISH. Who cannot be told by an acknowledgement waits."""
         router = self._messages.router
-        if session.version == 5 and router.receivers(publish.topic).rejects():
+        if _can_be_told(session) and router.receivers(publish.topic).rejects():
             self.refuse(session, publish, address, now, True)
             return
         if address is None:
@@ -215,7 +216,7 @@ class Addresses:
         message = f"PUBLISH to {topic_name(publish.topic)!r}, {why}"
         refused = PublishRefused(reason_codes.QUOTA_EXCEEDED, message)
         self._events.publish_refused(session, refused, now)
-        if session.version == 5:
+        if _can_be_told(session):
             session.inbound.refuse(publish, refused.reason_code, shortened(refused.message))
             session.wake()
         else:
@@ -324,3 +325,8 @@ class Addresses:
         """A session has ended. Its parked PUBLISHes are still routed, within a limit (FC-25)."""
         for parked in self.producers.parked(session):
             parked.full.orphan(parked, now)
+
+
+def _can_be_told(session: Session) -> bool:
+    """Whether an acknowledgement can refuse a PUBLISH for now: in 3.1.1 none can, and a broker forgets what has one."""
+    return session.version == 5 and not session.client_id.startswith(CLIENT_ID)

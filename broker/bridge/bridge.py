@@ -25,6 +25,7 @@ from broker.runtime.os_errors import text_of
 from broker.runtime.timers import Timer
 from broker.settings import microseconds, whole_seconds
 from config.bridge import Bridge as Settings
+from config.urls import masked
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.acknowledgements import Puback, Pubrec
@@ -38,7 +39,7 @@ from protocol.subscribe import Subscription
 from session.session import Session, tell_refused
 
 DIAL_TIMEOUT: Final = 30.0
-"""Seconds in which TCP, TLS and the handshake of WebSocket have to be done."""
+"""Seconds in which TCP and TLS have to be open."""
 LOOK: Final = SECOND
 """Microseconds between two looks whether a lazy bridge has something to send."""
 EPISODE: Final = 60 * SECOND
@@ -58,7 +59,7 @@ class Bridge(Initiator):
         self.connection: Connection | None = None
         self._broker = broker
         self._node_name = node_name
-        self._side = ClientSide(self, broker.wheel, broker.handlers.handshakes)
+        self._side = ClientSide(self, broker.wheel)
         self._incoming = Incoming(broker.publishing, broker.messages, broker.addresses, broker.events, self.status)
         self._handlers = broker.new_handlers(self._side, self._incoming)
         self.session = LocalSession(broker, settings)
@@ -75,10 +76,14 @@ class Bridge(Initiator):
         self._sent = 0
         """lazy: what had been sent at the last look."""
         self._quiet_since = 0
-        self._known: dict[str, Subscription] = {}
-        """Subscriptions that the remote session has, by what this process has seen."""
+        self._asked: dict[str, int] = {}
+        """Topic filters that the remote session may have, by what this process has asked for; the QoS asked for."""
+        self._granted: set[str] = set()
+        """Those of them that the remote broker has confirmed."""
         self._private = settings.try_private
         """Whether the protocol level says that this is a bridge, with MQTT 3.1.1."""
+        self._private_taken = False
+        """Whether the remote broker has accepted that level."""
         self._session_present = False
         self._explained = False
         """Whether it is known why the connection ends."""
@@ -100,6 +105,7 @@ class Bridge(Initiator):
         self._backoff = Backoff(microseconds(settings.reconnect_min), microseconds(settings.reconnect_max))
         self._position = 0
         self._private = settings.try_private
+        self._private_taken = False
         if not settings.clean_start:
             self.session.begin(settings, self._topics, now)
         if settings.start == "lazy":
@@ -120,9 +126,9 @@ class Bridge(Initiator):
         """Do not connect again. The session stays, and so does a connection until somebody closes it."""
         self._stopped = True
         self._plans += 1
-        if self._attempt is not None:
-            self._attempt.cancel()
-            self._attempt = None
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None and (self.connection is None or self.connection.transport is None):
+            attempt.cancel()  # what is open is not told if uvloop closes it for this
 
     def _disconnect(self, reason: str) -> None:
         self.stop()
@@ -151,7 +157,7 @@ class Bridge(Initiator):
     async def _open(self) -> None:
         remotes = self.settings.remotes
         address = remotes[self._position % len(remotes)]
-        self.status.remote = str(address)
+        remote = self.status.remote = masked(str(address))
         try:
             async with asyncio.timeout(DIAL_TIMEOUT):
                 secrets: Secrets = await read_secrets(self.settings, address)
@@ -159,16 +165,21 @@ class Bridge(Initiator):
                 most = self._broker.settings.max_packet_size
                 await dial(address, self.settings, secrets.context, most, self._new_connection)
         except TimeoutError:
-            self._not_opened(f"{address} has not answered within {DIAL_TIMEOUT:g} s")
+            self._not_opened(f"{remote} has not answered within {DIAL_TIMEOUT:g} s")
         except ssl.SSLCertVerificationError as error:
-            self._not_opened(f"{address}: its certificate is not valid: {error.verify_message}")
+            self._not_opened(f"{remote}: its certificate is not valid: {error.verify_message}")
         except (OSError, UnicodeError) as error:
-            self._not_opened(f"{address}: {text_of(error) if isinstance(error, OSError) else error}")
+            self._not_opened(f"{remote}: {text_of(error) if isinstance(error, OSError) else error}")
         except Exception as error:  # of a library: the bridge has to go on
-            self._not_opened(f"{address}: {error!r}")
+            self._not_opened(f"{remote}: {error!r}")
+        if self._attempt is not asyncio.current_task():
+            return  # it is stopped
         self._attempt = None
+        now = monotonic_us()
         if self.connection is None:
-            self._again(monotonic_us())
+            self._again(now)
+        else:
+            self._side.limit_handshake(self.connection, now)
 
     def _new_connection(self) -> Connection:
         connection = self.connection = Connection(self._handlers, self.settings.local_id)
@@ -176,8 +187,9 @@ class Bridge(Initiator):
         return connection
 
     def _not_opened(self, why: str) -> None:
-        self.connection = None  # uvloop makes it before it connects
-        self._failed(why)
+        if self._attempt is asyncio.current_task():
+            self.connection = None  # uvloop makes it before it connects
+            self._failed(why)
 
     def _failed(self, why: str) -> None:
         """Note why it is not connected, and log it."""
@@ -195,7 +207,7 @@ class Bridge(Initiator):
     def failed(self, connection: Peer, error: MQTTError) -> None:
         """The remote broker has refused the connection or broken the protocol: the connection ends."""
         if error.reason_code == reason_codes.UNSUPPORTED_PROTOCOL_VERSION:
-            self._private = False  # some know no protocol level of bridges
+            self._private = self._private_taken = False  # some know no protocol level of bridges
         connection.why = error.message
         self._failed(error.message)
 
@@ -204,8 +216,8 @@ class Bridge(Initiator):
         if self.connection is not connection:
             return
         self.connection = None
-        if not self._explained:
-            if self._connected_at == 0:
+        if not (self._explained or self._stopped):
+            if self._connected_at == 0 and not self._private_taken:
                 self._private = self.settings.try_private and not self._private  # it may have been closed for that
             self._failed(connection.why)
         if self._attempt is None:
@@ -293,7 +305,7 @@ class Bridge(Initiator):
     def _will(self) -> Will | None:
         own = self.settings
         if own.state_topic is not None:
-            return Will(own.state_topic.encode(), _OFFLINE, 1, True)
+            return Will(own.state_topic.encode(), _OFFLINE, 1, own.outgoing_retain)
         if own.will is None:
             return None
         return Will(own.will.topic.encode(), own.will.payload.encode(), own.will.qos, own.will.retain)
@@ -305,11 +317,14 @@ class Bridge(Initiator):
         told = connack.properties or {}
         if own.clean_start or not self.session.is_there():  # an operator may have ended it
             self.session.begin(own, self._topics, now)
+        else:
+            self.session.subscribe(now)
         retains = own.outgoing_retain and told.get(props.RETAIN_AVAILABLE) != 0
         outgoing = Outgoing(self._topics, self._broker.via, version, retains, broker_id(told) >= 0)
         self.session.attach(connection, version, connack, outgoing, now)
         self._connected_at = now
         self._quiet_since = now
+        self._private_taken = self._private
         self.status.connects += 1
         self.status.failures = 0
         self.status.failure = ""
@@ -330,11 +345,12 @@ class Bridge(Initiator):
             for topic in self.settings.topics
             if topic.comes_in
         }
-        before, self._known = self._known, wanted
-        ended = [name for name in before if name not in wanted] if session_present else []
-        if not session_present or version == 5:
-            return list(wanted.values()), ended
-        return [each for name, each in wanted.items() if name not in before or before[name].qos != each.qos], ended
+        before, granted = (self._asked, self._granted) if session_present else ({}, set())
+        kept = {name for name, each in wanted.items() if version == 4 and name in granted and before[name] == each.qos}
+        self._asked = before | {name: each.qos for name, each in wanted.items()}
+        self._granted = kept
+        ended = [name for name in before if name not in wanted]
+        return [each for name, each in wanted.items() if name not in kept], ended
 
     # -- what the remote broker refuses
 
@@ -357,6 +373,9 @@ class Bridge(Initiator):
     def subscribed(self, refused: list[str]) -> None:
         """Each SUBSCRIBE is answered; the filters that were refused."""
         self.status.filters_refused = list(refused)
+        wanted = {topic.remote_filter for topic in self.settings.topics if topic.comes_in}
+        self._asked = {name: qos for name, qos in self._asked.items() if name in wanted}
+        self._granted = wanted.difference(refused)
         log, name = self._broker.events.log, self.settings.name
         log.info(
             "bridge_connected",

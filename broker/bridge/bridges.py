@@ -31,7 +31,7 @@ class Bridges:
         self.use(config, now)
 
     def use(self, config: Config, now: int) -> None:
-        """Follow the configuration; a bridge that is the same as before is not touched."""
+        """Follow the configuration; a bridge that is the same as before stays connected."""
         wanted = {each.name: each for each in config.bridges if each.enabled}
         for name in [name for name in self.all if name not in wanted]:
             bridge = self.all.pop(name)
@@ -45,6 +45,8 @@ class Bridges:
                 known.start(now)
             elif known.settings != settings:
                 known.use(settings, now)
+            else:
+                known.session.renew(now)
 
     def stop(self) -> None:
         """The broker stops, and closes all connections: none is opened again."""

@@ -4,7 +4,6 @@ from typing import Final, final
 
 from broker.connection.peer import Peer
 from broker.connection.side import Side
-from broker.connection.timers import SocketDeadlines
 from broker.runtime.clock import SECOND
 from broker.runtime.timers import Timer, Wheel
 from protocol import packet_types, reason_codes
@@ -88,11 +87,10 @@ _RETURN_CODES: Final = {
 class ClientSide(Side):
     """The connections of one bridge, one after the other."""
 
-    def __init__(self, initiator: Initiator, wheel: Wheel, deadlines: SocketDeadlines) -> None:
-        """`deadlines`: by when connections have to have a session."""
+    def __init__(self, initiator: Initiator, wheel: Wheel) -> None:
+        self.other_end = "the remote broker"
         self._initiator = initiator
         self._wheel = wheel
-        self._deadlines = deadlines
         self.timeout = 15 * SECOND
         """Microseconds within which CONNACK has to come; 0 = any time."""
         self.keep_alive = 60 * SECOND
@@ -110,8 +108,11 @@ class ClientSide(Side):
         packet = self._initiator.connect_packet()
         connection.decoder.version = packet.version
         connection.write(packet.encode(packet.version))
+
+    def limit_handshake(self, connection: Peer, now: int) -> None:
+        """Close the connection if CONNACK does not come in time. WebSocket has to be open by then too."""
         if self.timeout:
-            self._deadlines.set(connection, connection.heard_at + self.timeout)
+            self._wheel.add(now + self.timeout, ConnackTimer(connection))
 
     def on_packet(self, connection: Peer, packet: Packet, now: int) -> None:
         """Handle a packet of the remote broker. Raises MQTTError if the connection must be closed."""
@@ -143,7 +144,7 @@ class ClientSide(Side):
         session = connection.session
         assert session is not None  # it is accepted
         given = props.integer(packet.properties, props.SERVER_KEEP_ALIVE) * SECOND
-        PingTimer(self._wheel, connection, given or self.keep_alive).start(now)
+        PingTimer(self._wheel, connection, min(given or self.keep_alive, self.keep_alive)).start(now)
         self._refused = []
         self._unanswered = {}
         self._subscribe(connection, session, subscriptions, ended)
@@ -217,6 +218,23 @@ class ClientSide(Side):
     def closed(self, connection: Peer, now: int) -> None:
         """Tell the bridge."""
         self._initiator.closed(connection, now)
+
+
+@final
+class ConnackTimer(Timer):
+    """Closes a connection that has no session in time."""
+
+    def __init__(self, connection: Peer) -> None:
+        self.connection = connection
+
+    def wanted(self) -> bool:
+        """False once it has a session, or is closing."""
+        return self.connection.session is None and not self.connection.gate.closed
+
+    def due(self, now: int) -> None:
+        """Close it."""
+        if self.wanted():
+            self.connection.close(reason="no CONNACK of the remote broker within mqtt.connect_timeout")
 
 
 @final

@@ -10,6 +10,7 @@ from broker.connection.connection import Connection
 from broker.runtime.own_thread import in_own_thread
 from config.bridge import Bridge, BridgeTls, RemoteAddress
 from config.file_sizes import read_bytes
+from config.value_types import MAX_UINT16
 
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -33,9 +34,12 @@ def _read(bridge: Bridge, address: RemoteAddress) -> Secrets:
 
 def _password(path: Path) -> bytes:
     try:
-        return read_bytes(path, "password_file").rstrip(b"\r\n")
+        password = read_bytes(path, "password_file").rstrip(b"\r\n")
     except OSError as error:
         raise OSError(f"password_file: {error}") from error
+    if len(password) > MAX_UINT16:
+        raise OSError(f"password_file: {str(path)!r} has {len(password)} bytes: a password has at most {MAX_UINT16}")
+    return password
 
 
 def _context(tls: BridgeTls, address: RemoteAddress) -> ssl.SSLContext:

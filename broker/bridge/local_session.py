@@ -1,5 +1,7 @@
 """The session of a bridge here: whose it is, its subscriptions, and what it gets from CONNACK."""
 
+from collections.abc import Callable
+from random import randrange
 from typing import Final, final
 
 from broker.auth.identity import Identity, user_and_roles
@@ -10,12 +12,14 @@ from broker.broker import Broker
 from broker.clients import NEVER_EXPIRES, Client
 from broker.connection.peer import Peer
 from broker.routing.via import broker_id
+from broker.routing.waiting import rights
 from broker.storage.owner import Owner
 from config.bridge import Bridge as Settings
 from protocol import properties as props
 from protocol.connack import Connack
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
+from session.limits import PACKET_IDS
 from session.permitted import check_waiting
 
 _SOURCE: Final = "bridges"
@@ -29,6 +33,7 @@ class LocalSession:
     def __init__(self, broker: Broker, settings: Settings) -> None:
         self._broker = broker
         self._settings = settings
+        self._topics = Topics([], 0)
         self.client: Client | None = None
         """None: there is no session now."""
 
@@ -40,6 +45,8 @@ class LocalSession:
         client = broker.clients.get(name)
         if client is None:
             client = broker.sessions.new(name, now)
+            # The remote broker may have kept ids of QoS 2 from a former session: it would take new messages for old.
+            client.session.sender.window.last_id = randrange(PACKET_IDS)  # noqa: S311 - no secret
         self.client = client
         client.identity = self._identity(settings)
         client.owned = True
@@ -52,8 +59,17 @@ class LocalSession:
         self._permit(client)
         if broker.sessions.durable and client.expiry_interval and client.kept is None:
             self._keep(client)
-        self._subscribe(client, settings, now)
-        check_waiting(client.session.outbound, Bridged(topics).holds)
+        self._topics = topics
+        self.renew(now)
+
+    def renew(self, now: int) -> None:
+        """Follow its topics, rules and quotas, which may be others: for what comes from now on, and for what waits."""
+        client = self.client
+        if client is None or not self._broker.clients.knows(client):
+            return
+        self.subscribe(now)
+        permits = rights(client.session, client.permissions, self._broker.topic_rules)
+        check_waiting(client.session.outbound, Bridged(self._topics, permits).holds)
 
     def _keep(self, client: Client) -> None:
         """FC-27: write it to the journal; it has no connection."""
@@ -79,8 +95,13 @@ class LocalSession:
         client.permissions = authorizer.permissions(Who(user, roles, name, "", name))
         authorizer.attach(client.session.outbound, client.permissions, bool(client.session.subscriptions))
 
-    def _subscribe(self, client: Client, settings: Settings, now: int) -> None:
-        """Subscribe to what goes out, and to nothing else. A subscription that stays is no new one."""
+    def subscribe(self, now: int) -> None:
+        """Subscribe to what goes out, and to nothing else. A subscription that stays is no new one.
+
+        Rules and quotas may have refused some before, and permit them now.
+        """
+        client, settings = self.client, self._settings
+        assert client is not None  # it has begun
         wanted = {topic.local_filter: topic.qos for topic in settings.topics if topic.goes_out}
         held = client.session.subscriptions or {}
         for topic_filter in [each for each in held if each not in wanted]:
@@ -110,7 +131,10 @@ class LocalSession:
         connection.maximum_packet_size = props.integer(told, props.MAXIMUM_PACKET_SIZE)
         client.broker_id = broker_id(told)
         client.attach(connection, client.identity, client.expiry_interval, False)
+        rights_changed = client.rights_changed
         broker.handshake.attach(connection, client, client.permissions)
+        if rights_changed:
+            self.renew(now)  # what waits has been looked at by rights only
         if broker.sessions.durable:
             broker.sessions.keep(client, version, self._owner(client), None)
         if not connack.session_present:
@@ -152,11 +176,12 @@ class LocalSession:
 
 @final
 class Bridged:
-    """Tells what still goes over a bridge whose topics may have changed."""
+    """Tells what still goes over a bridge whose topics and rights may have changed."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, permits: Callable[[Publish], bool]) -> None:
         self._topics = topics
+        self._permits = permits
 
     def holds(self, publish: Publish) -> bool:
         """Whether a delivery that waits does."""
-        return self._topics.outgoing.name(publish.topic) != b""
+        return self._topics.outgoing.name(publish.topic) != b"" and self._permits(publish)

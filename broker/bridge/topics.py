@@ -8,6 +8,8 @@ from config.bridge import BridgeTopic
 
 MOST_NAMES: Final = 10_000
 """Topics whose names at the other end are kept; past that they are found anew."""
+LONGEST_KEPT: Final = 256
+"""Bytes of a topic whose name is kept: the remote broker may invent thousands of the longest ones."""
 MOST_TOPIC: Final = 65_535
 """Bytes of a topic."""
 
@@ -32,9 +34,11 @@ class Renaming:
         """The name at the other end, the same object if nothing differs; empty = it does not go over the bridge."""
         name = self._names.get(topic)
         if name is None:
-            if len(self._names) >= MOST_NAMES:
-                self._names.clear()
-            name = self._names[topic] = self._find(topic)
+            name = self._find(topic)
+            if len(topic) <= LONGEST_KEPT:
+                if len(self._names) >= MOST_NAMES:
+                    self._names.clear()
+                self._names[topic] = name
         return name if self.changes or not name else topic
 
     def _find(self, topic: bytes) -> bytes:

@@ -22,6 +22,7 @@ LEAST_FRAME: Final = 1024 * 1024
 MOST_RESPONSE: Final = 65_536
 """Bytes of a response that may come before the WebSocket is open."""
 _DATA: Final = (Opcode.BINARY, Opcode.CONT)
+_SWITCHING: Final = 101
 _NORMAL: Final = 1000
 _UNSUPPORTED: Final = 1003
 
@@ -63,7 +64,9 @@ class ClientWebSocket:
             elif isinstance(event, Frame) and event.opcode in _DATA:
                 pieces.append(bytes(event.data))
             elif isinstance(event, Frame) and event.opcode is Opcode.TEXT:
-                self._protocol.fail(_UNSUPPORTED, "a text frame, where MQTT has binary ones")
+                self._protocol.fail(_UNSUPPORTED)
+                self._flush()
+                self._fail("WebSocket: a text frame, where MQTT has binary ones")
         if not self._open and self._received > MOST_RESPONSE:
             self._fail("the remote broker answers the WebSocket handshake without end")
         self._flush()
@@ -79,7 +82,7 @@ class ClientWebSocket:
         if self._protocol.state is OPEN:
             self._open = True
             self._upper.connection_made(cast("asyncio.Transport", self))
-        else:
+        elif response.status_code != _SWITCHING:
             self._fail(f"WebSocket: the server answers {response.status_code} {response.reason_phrase}")
 
     def eof_received(self) -> bool:

@@ -95,7 +95,7 @@ class ClientSocket(Peer):
             self.read_to_end()
         self.begin_closing()
         if not self.why:
-            self.why = "the connection was closed by the client" if error is None else text_of(error)
+            self.why = self.closed_by_other_end() if error is None else text_of(error)
         self.on_closed(monotonic_us())
 
     def pause_writing(self) -> None:
@@ -268,6 +268,10 @@ class ClientSocket(Peer):
             self.handlers.lingering.set(self, now + LINGER)
         else:
             transport.close()
+
+    def closed_by_other_end(self) -> str:
+        """Why the connection ends, if the other end says nothing."""
+        return f"the connection was closed by {self.handlers.side.other_end}"
 
     def begin_closing(self) -> None:
         """Ignore further input, and give back what has come of it."""

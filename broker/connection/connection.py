@@ -276,7 +276,7 @@ class Connection(ClientSocket):
             return
         if reason_code != reason_codes.SUCCESS:
             self.ends_by = reason_code
-        self.why = reason or self.why or ("the connection was closed by the client" if self.gate.ended else "")
+        self.why = reason or self.why or (self.closed_by_other_end() if self.gate.ended else "")
         if self.transport is None:
             self.begin_closing()  # `connection_lost` handles the last bytes, and detaches
             return

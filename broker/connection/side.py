@@ -14,6 +14,9 @@ from session.session import Session
 class Side:
     """Handles what belongs to one side. All connections of a broker to its clients share one."""
 
+    other_end: str = "the client"
+    """Who it is, for the log."""
+
     def opened(self, connection: Peer) -> None:
         """The socket is open."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC

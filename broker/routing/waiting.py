@@ -2,6 +2,7 @@
 anew, when it is about to be sent. Group queues (FC-13) need no such change: they ask whenever they hand over.
 """
 
+from collections.abc import Callable
 from typing import Final, final
 
 from broker.auth.permissions import Levels, Permissions, matches
@@ -22,10 +23,12 @@ def recheck_waiting(session: Session, permissions: Permissions | None, topic_rul
 
     What has been sent and is not acknowledged is resent: the client may have it already.
     """
-    if permissions is None:
-        check_waiting(session.outbound, topic_rules.may_deliver)
-    else:
-        check_waiting(session.outbound, Rights(session, permissions, topic_rules).permit)
+    check_waiting(session.outbound, rights(session, permissions, topic_rules))
+
+
+def rights(session: Session, permissions: Permissions | None, topic_rules: TopicRules) -> Callable[[Publish], bool]:
+    """What decides whether a session may receive a delivery that waits; `permissions`: None = all."""
+    return topic_rules.may_deliver if permissions is None else Rights(session, permissions, topic_rules).permit
 
 
 @final

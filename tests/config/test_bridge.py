@@ -189,6 +189,7 @@ def test_defaults() -> None:
         ({"state_topic": "a/+"}, r"found 'a/\+': write it without \+ and #"),
         ({"will": {"topic": "a/#"}}, r"found 'a/#': write it without \+ and #"),
         ({"will": {"topic": ""}}, "write 1 to 65535 bytes"),
+        ({"will": {"topic": "a", "payload": "ü" * 40_000}}, "found 80000 bytes: write at most 65535"),
         ({"will": {"topic": "a"}, "state_topic": "b"}, "write state_topic or will"),
         ({"tls": {}}, "tls is set, but no address has TLS: write mqtts:// or wss://"),
         ({"address": "mqtts://h", "tls": {"keyfile": "k"}}, "keyfile is the private key of certfile"),

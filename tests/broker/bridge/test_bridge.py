@@ -15,6 +15,7 @@ from protocol.suback import Suback
 from protocol.subscribe import Subscribe
 from tests.broker.conftest import Start
 from tests.support.broker.bridged import SOON, Remote, RemoteConnection
+from tests.support.broker.restarting import KEPT
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
@@ -66,6 +67,56 @@ def test_a_bridge_of_3_1_1_says_that_it_is_one(start: Start, remote: Remote) -> 
     assert not remote.next().connect.bridge
 
 
+def test_subscriptions_that_are_not_confirmed_are_asked_for_again(start: Start, remote: Remote) -> None:
+    """MQTT 3.1.1: a connection that breaks before SUBACK, or a SUBACK that refuses, leaves nothing unsubscribed."""
+    start(sections=bridge(remote, IN, proto_ver="3.1.1"))
+    connection = remote.accepted()
+    connection.expect(Subscribe)
+    connection.close()
+    connection = remote.accepted(session_present=True)
+    connection.send(Suback(connection.expect(Subscribe).packet_id, [0x80]))
+    connection.close()
+    remote.accepted(session_present=True, filters=1).close()
+    connection = remote.accepted(session_present=True)
+    connection.send(Publish(b"in/1", b"", 1, packet_id=1))
+    assert connection.expect(Puback).packet_id == 1  # a SUBSCRIBE would bring the retained messages again
+
+
+@pytest.mark.parametrize("scheme", ["mqtt", "ws"])
+def test_a_remote_broker_that_says_nothing_is_left(start: Start, remote: Remote, scheme: str) -> None:
+    """Without CONNACK within connect_timeout the bridge closes, says so, and tries again; so does a WebSocket."""
+    own = bridge(remote, address=f"{scheme}://{remote.address}")
+    broker = start(sections=own | {"mqtt": {"connect_timeout": "1s"}})
+    for _ in range(2):
+        remote.silent()
+    broker.wait_for_output(lambda lines: any("no CONNACK of the remote broker" in line for line in lines), "the reason")
+
+
+def test_the_log_says_who_closed(start: Start, remote: Remote) -> None:
+    """A connection that the remote broker closes without a word is not said to be closed by a client."""
+    broker = start(sections=bridge(remote))
+    remote.accepted().close()
+    told = "closed by the remote broker"
+    broker.wait_for_output(lambda lines: sum(told in line for line in lines) == 2, "the reason, in both lines")
+
+
+def test_a_remote_broker_that_takes_bridges_is_told_each_time(start: Start, remote: Remote) -> None:
+    """A proxy that closes while the broker behind it is away does not make the bridge hide what it is."""
+    start(sections=bridge(remote, proto_ver="3.1.1"))
+    remote.accepted().close()
+    for _ in range(3):
+        connection = remote.next()
+        assert connection.connect.bridge
+        connection.close()
+
+
+def test_a_longer_server_keep_alive_changes_nothing(start: Start, remote: Remote) -> None:
+    """The remote broker cannot make the bridge notice later that it is silent."""
+    broker = start(sections=bridge(remote, keepalive="1s"))
+    remote.next().send(Connack(False, 0, {props.SERVER_KEEP_ALIVE: 65_535}))
+    broker.wait_for_output(lambda lines: any("within the keep-alive" in line for line in lines), "the end")
+
+
 def test_user_name_and_password_are_sent(start: Start, remote: Remote, tmp_path: Any) -> None:
     """The password is what the file holds at the time of the connection, without the end of the line."""
     file = tmp_path / "password"
@@ -76,6 +127,25 @@ def test_user_name_and_password_are_sent(start: Start, remote: Remote, tmp_path:
     file.write_text("second")
     connection.close()
     assert remote.next().connect.password == b"second"
+
+
+def test_a_password_that_mqtt_cannot_have_is_told(start: Start, remote: Remote, tmp_path: Any) -> None:
+    """A file that is too long for a password is an attempt that fails with its name."""
+    file = tmp_path / "password"
+    file.write_text("x" * 65_536)
+    broker = start(sections=bridge(remote, username="me", password_file=str(file)))
+    told = "has 65536 bytes: a password has at most 65535"
+    broker.wait_for_output(lambda lines: any(told in line and str(file) in line for line in lines), "the reason")
+
+
+def test_tokens_in_an_address_are_not_told(start: Start, remote: Remote) -> None:
+    """What stands in the query of a WebSocket's address may be a secret."""
+    broker = start(sections=bridge(remote, address=f"ws://{remote.address}/mqtt?token=secret"))
+    silent = remote.silent()
+    assert b"GET /mqtt?token=secret" in silent.recv(65_536)
+    silent.close()
+    broker.wait_for_output(lambda lines: any("mqtt?token=***" in line for line in lines), "the address")
+    assert "secret" not in broker.stderr
 
 
 def test_a_refusal_is_told_and_tried_again(start: Start, remote: Remote) -> None:
@@ -217,8 +287,11 @@ def test_what_is_too_large_under_its_name_there_is_not_sent(start: Start, remote
 
 def test_retain_can_be_left_out(start: Start, remote: Remote) -> None:
     """With `outgoing_retain: false` nothing is retained at a remote broker that does not take it."""
-    broker = start(sections=bridge(remote, outgoing_retain=False))
+    broker = start(sections=bridge(remote, outgoing_retain=False, state_topic="state"))
     connection = remote.accepted()
+    assert connection.connect.will is not None
+    assert not connection.connect.will.retain
+    assert not connection.expect(Publish).retain
     publish(broker, "out/1", b"x", retain=True)
     assert [each.retain for each in connection.take(1)] == [False]
 
@@ -332,6 +405,21 @@ def test_a_remote_broker_that_lost_its_session_may_use_its_ids_again(start: Star
         connection.send(Publish(b"in/1", b"after", 2, False, None, 9))
         connection.expect(Pubrec)
         assert [client.receive_message().payload for _ in range(2)] == [b"before", b"after"]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_finds_no_room_here_stays_at_the_remote_broker(start: Start, remote: Remote, qos: int) -> None:
+    """A full address is no refusal for good: the bridge disconnects without an acknowledgement, and comes again."""
+    address = {"match": "in/#", "max_size_bytes": "1B", "full_policy": "fail"}
+    broker = start(sections=bridge(remote, IN) | {"addresses": [address]})
+    with connected(broker.address(), 5, client_id="away", properties=KEPT) as client:
+        client.subscribe("in/#", qos=1)
+    connection = remote.accepted(filters=1)
+    connection.send(Publish(b"in/1", b"1", 1, packet_id=1))
+    connection.expect(Puback)
+    connection.send(Publish(b"in/1", b"2", qos, packet_id=2))
+    assert connection.expect(Disconnect).reason_code == reason_codes.QUOTA_EXCEEDED
+    remote.next()
 
 
 def test_subscription_identifiers_end_at_the_bridge(start: Start, remote: Remote) -> None:

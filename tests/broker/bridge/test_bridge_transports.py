@@ -1,11 +1,14 @@
 """Bridges over TLS and WebSocket."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
 
 from tests.broker.conftest import Start
-from tests.support.broker.bridged import Ring
+from tests.support.broker.bridged import SOON, Remote, Ring
 from tests.support.brokers import Listener
 from tests.support.certificates import Certificates
 from tests.support.process import BrokerProcess
@@ -111,6 +114,28 @@ def test_a_websocket_that_is_refused_is_told(brokers: Ring, far: BrokerProcess) 
     """The log has the status that the server has answered."""
     near = brokers.start("a", bridge(at(far, "ws", "ws", "/wrong")))
     told(near, "bridge_failed", "404")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "frame", "why"),
+    [
+        ("other", b"", "unsupported subprotocol: other"),
+        ("mqtt", b"\x81\x01x", "a text frame"),
+        ("mqtt", b"\x82\x81\0\0\0\0x", "incorrect masking"),
+    ],
+)
+def test_a_websocket_that_is_none_of_mqtt_is_told(
+    start: Start, remote: Remote, protocol: str, frame: bytes, why: str
+) -> None:
+    """The log says what is wrong with the server's handshake or frames, not only that the connection ended."""
+    near = start(sections={"bridges": [bridge(f"ws://{remote.address}") | SOON]})
+    server = ServerProtocol(subprotocols=[Subprotocol(protocol)], select_subprotocol=lambda *_: Subprotocol(protocol))
+    connection = remote.silent()
+    while not (events := server.events_received()):
+        server.receive_data(connection.recv(65_536))
+    server.send_response(server.accept(cast("Request", events[0])))
+    connection.sendall(b"".join(server.data_to_send()) + frame)
+    told(near, "bridge_failed", why)
 
 
 def test_what_is_no_websocket_is_told(brokers: Ring, far: BrokerProcess) -> None:

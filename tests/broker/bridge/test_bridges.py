@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from protocol.publish import Publish
-from tests.support.broker.bridged import Ring
+from tests.support.broker.bridged import Remote, Ring
 from tests.support.broker.restarting import KEPT, payloads
 from tests.support.brokers import find_mosquitto, start_mosquitto
 from tests.support.process import BrokerProcess
@@ -144,6 +144,18 @@ def test_a_session_of_a_bridge_outlives_the_broker(brokers: Ring) -> None:
         assert payloads(client, 20) == sent
 
 
+def test_packet_ids_of_a_lost_session_are_not_used_first(brokers: Ring, remote: Remote) -> None:
+    """Without a journal the remote broker may still hold ids of QoS 2, and would take new messages for old ones."""
+    ids = set()
+    for _ in range(3):
+        a = brokers.start("a", {"name": "up", "address": remote.address, "topics": [{"filter": "x"}]})
+        connection = remote.accepted(session_present=True)
+        publish(a, "x", 1, 2)
+        ids.add(connection.expect(Publish).packet_id)
+        brokers.kill("a")
+    assert len(ids) > 1
+
+
 def test_a_bridge_that_is_configured_no_more_is_told(brokers: Ring) -> None:
     """Its session ends with what waited, and the log says how much that was."""
     bridge = {"name": "b", "address": brokers.at("b"), "topics": [{"filter": "#"}]}
@@ -213,6 +225,54 @@ def test_the_rights_of_a_bridge_are_its_users(brokers: Ring) -> None:
         publish(b, "forbidden/1", 1, 1)
         publish(b, "in/1", 1, 1)
         assert here.receive_message().topic == b"in/1"
+
+
+def test_rules_that_permit_more_count_after_a_reload(brokers: Ring) -> None:
+    """A bridge whose user may read nothing at its start gets what rules permit later, and stays connected."""
+    b = brokers.start("b")
+    rules = [{"permit": "allow", "action": "all", "topics": ["#"], "listeners": ["tcp"]}]
+    own = {"name": "b", "address": brokers.at("b"), "topics": [{"filter": "x"}], "user": "bridge"}
+    a = brokers.start("a", own, authorization={"default": "deny", "rules": rules})
+    wait_connected(a)
+    permitted = {"permit": "allow", "action": "subscribe", "topics": ["x"], "users": ["bridge"]}
+    brokers.reload("a", own, authorization={"default": "deny", "rules": [permitted, *rules]})
+    with subscriber(b) as there:
+        publish(a, "x", 1, 1)
+        assert payloads(there, 1) == [b"0"]
+    assert sum('"bridge_connected"' in line for line in a.stderr.splitlines()) == 1
+
+
+def test_what_waits_is_sent_by_the_rules_of_now(brokers: Ring, remote: Remote) -> None:
+    """What waited when rules were changed does not go out against them, also if the bridge has changed too."""
+    own: dict[str, Any] = {"name": "up", "address": remote.address, "topics": [{"filter": "#"}], "user": "bridge"}
+    own["session"] = {"max_inflight": 1}
+    rules = [{"permit": "allow", "action": "all", "topics": ["#"]}]
+    a = brokers.start("a", own, authorization={"default": "deny", "rules": rules})
+    connection = remote.accepted()
+    for topic in ("sent", "secret", "open"):
+        publish(a, topic, 1, 1)
+    connection.expect(Publish)
+    denied = {"permit": "deny", "action": "subscribe", "topics": ["secret"], "users": ["bridge"]}
+    brokers.reload("a", own | {"keepalive": "30s"}, authorization={"default": "deny", "rules": [denied, *rules]})
+    taken = remote.accepted(session_present=True).take(2)
+    assert [message.topic for message in taken] == [b"sent", b"open"]
+
+
+def test_what_waits_is_sent_by_the_topics_of_now(brokers: Ring) -> None:
+    """What does not go over the bridge any more does not go out either, also if the rules have changed since."""
+    own: dict[str, Any] = {"name": "b", "address": brokers.at("b"), "topics": [{"filter": "#", "remote_prefix": "p/"}]}
+    allow = {"permit": "allow", "action": "all", "topics": ["#"]}
+    a = brokers.start("a", own, authorization={"default": "deny", "rules": [allow]})
+    for topic in ("x", "y"):
+        publish(a, topic, 1, 1)
+    fewer = own | {"topics": [{"filter": "y", "remote_prefix": "p/"}]}
+    brokers.reload("a", fewer)
+    other = {"permit": "deny", "action": "subscribe", "topics": ["z"]}
+    brokers.reload("a", fewer, authorization={"default": "deny", "rules": [other, allow]})
+    b = brokers.start("b")
+    with subscriber(b) as there:
+        wait_connected(a)
+        assert there.receive_message().topic == b"p/y"
 
 
 def test_a_lazy_bridge_connects_when_enough_waits(brokers: Ring) -> None:

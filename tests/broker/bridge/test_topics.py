@@ -90,3 +90,11 @@ def test_a_bounded_number_of_names_is_kept() -> None:
     for number in range(MOST_NAMES + 10):
         assert names.name(b"t%d" % number) == b"p/t%d" % number
     assert len(names._names) <= MOST_NAMES
+
+
+def test_long_names_are_not_kept() -> None:
+    """Thousands of topics of the greatest length cost no memory either."""
+    names = Renaming([("#", "", "p/")])
+    topic = b"x" * 65_000
+    assert names.name(topic) == b"p/" + topic
+    assert not names._names

@@ -108,12 +108,18 @@ class Remote:
     def __init__(self) -> None:
         self._socket = socket.create_server((HOST, 0))
         self._socket.settimeout(20)
-        self._open: list[RemoteConnection] = []
+        self._open: list[RemoteConnection | socket.socket] = []
         self.address = f"{HOST}:{self._socket.getsockname()[1]}"
 
     def next(self) -> RemoteConnection:
         """The next connection of a bridge, with its CONNECT."""
         connection = RemoteConnection(self._socket.accept()[0])
+        self._open.append(connection)
+        return connection
+
+    def silent(self) -> socket.socket:
+        """The next connection of a bridge, which gets no answer."""
+        connection = self._socket.accept()[0]
         self._open.append(connection)
         return connection
 
@@ -168,10 +174,10 @@ class Ring:
         self._running[name] = (stack, broker)
         return broker
 
-    def reload(self, name: str, *bridges: dict[str, Any]) -> None:
-        """Have a broker read its configuration again, which has these bridges now."""
+    def reload(self, name: str, *bridges: dict[str, Any], **sections: Any) -> None:
+        """Have a broker read its configuration again, which has these bridges and sections now."""
         broker = self.broker(name)
-        rewrite(broker, bridges=[SOON | each for each in bridges])
+        rewrite(broker, bridges=[SOON | each for each in bridges], **sections)
         before = broker.stderr.count('"reloaded"')
         os.kill(broker.pid, signal.SIGHUP)
         broker.wait_for_output(lambda lines: sum('"reloaded"' in line for line in lines) > before, "the reload")
