@@ -47,7 +47,6 @@ TESTED_WITH: Final = {
     "broker/auth/authenticators/failures": "broker/auth/authenticators/test_guard.py",
     "broker/auth/method": "broker/auth/test_scram.py",
     "broker/bridge/client_side": "broker/bridge/test_bridge.py",
-    "broker/bridge/incoming": "broker/bridge/test_bridge.py",
     "broker/bridge/outgoing": "broker/bridge/test_bridge.py",
     "broker/bridge/local_session": "broker/bridge/test_bridges.py",
     "broker/bridge/status": "broker/bridge/test_bridge.py",

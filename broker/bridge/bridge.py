@@ -10,6 +10,7 @@ from typing import Final, final
 
 from broker.bridge.backoff import Backoff
 from broker.bridge.client_side import ClientSide, Initiator
+from broker.bridge.connect import connect_of
 from broker.bridge.dial import Secrets, dial, read_secrets
 from broker.bridge.incoming import Incoming
 from broker.bridge.local_session import LocalSession
@@ -23,16 +24,15 @@ from broker.routing.via import broker_id
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.os_errors import text_of
 from broker.runtime.timers import Timer
-from broker.settings import microseconds, whole_seconds
+from broker.settings import microseconds
 from config.bridge import Bridge as Settings
 from config.urls import masked
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.acknowledgements import Puback, Pubrec
 from protocol.connack import Connack
-from protocol.connect import Connect, Will
+from protocol.connect import Connect
 from protocol.errors import MQTTError
-from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.replies import shortened, topic_name
 from protocol.subscribe import Subscription
@@ -46,7 +46,6 @@ EPISODE: Final = 60 * SECOND
 """Microseconds: the same failure is logged once in this time, and so are refused messages."""
 
 _ONLINE: Final = b"1"
-_OFFLINE: Final = b"0"
 
 
 @final
@@ -276,39 +275,7 @@ class Bridge(Initiator):
 
     def connect_packet(self) -> Connect:
         """The CONNECT to begin with."""
-        own, settings = self.settings, self._broker.settings
-        version = 5 if own.proto_ver == "5" else 4
-        properties: Properties | None = None
-        if version == 5:
-            expiry = 0 if own.clean_start else whole_seconds(own.session_expiry_interval)
-            properties = {
-                props.SESSION_EXPIRY_INTERVAL: expiry,
-                props.RECEIVE_MAXIMUM: settings.limits.receive_maximum,
-                props.USER_PROPERTY: self._broker.via.own,
-            }
-            if settings.max_packet_size:
-                properties[props.MAXIMUM_PACKET_SIZE] = settings.max_packet_size
-            if self._broker.capabilities.topic_alias_maximum:
-                properties[props.TOPIC_ALIAS_MAXIMUM] = self._broker.capabilities.topic_alias_maximum
-        return Connect(
-            own.client_id or f"{self._node_name}-{own.name}",
-            own.clean_start,
-            int(own.keepalive),
-            own.username,
-            self._password,
-            self._will(),
-            properties,
-            version,
-            bridge=version == 4 and self._private,
-        )
-
-    def _will(self) -> Will | None:
-        own = self.settings
-        if own.state_topic is not None:
-            return Will(own.state_topic.encode(), _OFFLINE, 1, own.outgoing_retain)
-        if own.will is None:
-            return None
-        return Will(own.will.topic.encode(), own.will.payload.encode(), own.will.qos, own.will.retain)
+        return connect_of(self.settings, self._broker, self._node_name, self._password, self._private)
 
     def accepted(self, connection: Peer, connack: Connack, now: int) -> tuple[list[Subscription], list[str]]:
         """Run the session on the connection. Returns what to subscribe to, and of what the subscriptions end."""

@@ -22,11 +22,16 @@ from protocol.subscribe import Subscribe
 from tests.support.broker.reloads import rewrite
 from tests.support.brokers import HOST, start_sluice
 from tests.support.process import Address, BrokerProcess, free_port
+from tests.support.wire import connected
 
 P = TypeVar("P", bound=Packet)
 
 SOON: Final = {"reconnect_min": "100ms", "reconnect_max": "200ms"}
 """Keys of a bridge that tries again at once."""
+
+
+OUT: Final[dict[str, Any]] = {"filter": "out/#"}
+IN: Final[dict[str, Any]] = {"filter": "in/#", "direction": "in"}
 
 
 class RemoteConnection:
@@ -142,6 +147,19 @@ class Remote:
         for connection in self._open:
             connection.close()
         self._socket.close()
+
+
+def bridge(remote: Remote, *topics: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    """The section `bridges` with one of them."""
+    own = {"name": "up", "address": remote.address, "topics": list(topics) or [OUT]}
+    return {"bridges": [own | SOON | keys]}
+
+
+def publish(broker: BrokerProcess, topic: str, *payloads: bytes, qos: int = 1, version: int = 5, **more: Any) -> None:
+    """Publish here."""
+    with connected(broker.address(), version) as client:
+        for payload in payloads:
+            client.publish(topic, payload, qos, **more)
 
 
 class Ring:

@@ -20,11 +20,11 @@ async def stopped_when_open(port: int) -> int:
     settings = Settings.model_validate({"name": "up", "address": f"{HOST}:{port}", "topics": [{"filter": "a"}]})
     bridge = Bridge(broker, settings, "here", monotonic_us())
     bridge.start(monotonic_us())
-    async with asyncio.timeout(20):
-        while not len(broker.connections):
-            await asyncio.sleep(0)
-    gone = asyncio.Event()
+    opened, gone = asyncio.Event(), asyncio.Event()
+    broker.connections.on_opened = lambda _: opened.set()
     broker.connections.on_last_gone = gone.set
+    async with asyncio.timeout(20):
+        await opened.wait()
     bridge.remove(monotonic_us())
     with suppress(TimeoutError):
         async with asyncio.timeout(2):
