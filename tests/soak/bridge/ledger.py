@@ -67,7 +67,9 @@ class Publisher:
 
     def _on_publish(self, _client: Any, _data: Any, mid: int, _reason: Any, _properties: Any) -> None:
         with self._lock:
-            self.acknowledged.add(self._by_mid.pop(mid))
+            number = self._by_mid.pop(mid, None)
+            if number is not None:  # else it was sent again, and is acknowledged twice
+                self.acknowledged.add(number)
 
     @property
     def pending(self) -> int:
