@@ -1,7 +1,7 @@
 """Who has published what at one broker, and what has come of it at the other: clients of paho-mqtt, unmodified."""
 
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from typing import Any, Final
 
 import paho.mqtt.client as paho
@@ -42,8 +42,9 @@ class Publisher:
         self.topic = f"{name}/{number}/{qos}"
         self.qos = qos
         self.sent = 0
-        self.acknowledged: set[int] = set()
+        self._acknowledged: set[int] = set()
         self._by_mid: dict[int, int] = {}
+        self._answered: deque[int] = deque()
         self._lock = threading.Lock()
         self._under_way = under_way
         self._client = client(f"pub-{name}-{number}", VERSIONS[number % 2], True)
@@ -53,27 +54,43 @@ class Publisher:
 
     def publish(self) -> bool:
         """Publish the next number; False if too many are under way."""
-        if self.qos and len(self._by_mid) >= self._under_way:
+        if self.qos and self.pending >= self._under_way:
             return False
         if not self.qos and not self._client.is_connected():
             return False
+        answer = self._client.publish(self.topic, b"%d" % self.sent, self.qos)
+        if answer.rc not in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_NO_CONN):
+            return False
         with self._lock:
-            answer = self._client.publish(self.topic, b"%d" % self.sent, self.qos)
-            if answer.rc not in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_NO_CONN):
-                return False
             self._by_mid[answer.mid] = self.sent
-            self.sent += 1
+        self.sent += 1
         return True
 
     def _on_publish(self, _client: Any, _data: Any, mid: int, _reason: Any, _properties: Any) -> None:
+        """paho-mqtt calls it with a lock that `publish` takes too: here none may be waited for."""
+        self._answered.append(mid)
+
+    def _note(self) -> None:
+        """Take note of what has been acknowledged."""
         with self._lock:
-            number = self._by_mid.pop(mid, None)
-            if number is not None:  # else it was sent again, and is acknowledged twice
-                self.acknowledged.add(number)
+            for _ in range(len(self._answered)):
+                mid = self._answered.popleft()
+                number = self._by_mid.pop(mid, None)
+                if number is not None:
+                    self._acknowledged.add(number)
+                elif self._by_mid:  # `publish` has not returned yet
+                    self._answered.append(mid)
+
+    @property
+    def acknowledged(self) -> set[int]:
+        """The numbers that the broker has acknowledged."""
+        self._note()
+        return self._acknowledged
 
     @property
     def pending(self) -> int:
         """How many are not acknowledged."""
+        self._note()
         return len(self._by_mid) if self.qos else 0
 
     def stop(self) -> None:
