@@ -107,7 +107,7 @@ def test_subscriptions_and_wills(tmp_path: Path) -> None:
         assert codes[0] == 1
         assert codes[-1] == reason_codes.QUOTA_EXCEEDED
         assert codes.index(reason_codes.QUOTA_EXCEEDED) < 2_000
-        assert broker.rss() < most + 20 * MEBIBYTE
+        assert broker.rss() < most + 60 * MEBIBYTE  # what comes between two looks is let in; all of it is 300 MiB
         client.send(Subscribe(1, [Subscription(topic(0).decode(), 0)]))  # it replaces one
         assert client.expect(Suback).reason_codes == [0]
         with connected(broker.address(), 5) as other:
