@@ -102,7 +102,7 @@ class Addresses:
     def _overflow_queue(
         self, gate: ReadGate, session: Session, publish: Publish, address: Address | None, now: int
     ) -> None:
-        """FC-34: a receiver has no room for a PUBLISH. Who cannot be told by an acknowledgement waits."""
+        """FC-34: a receiver has no room for a PUBLISH. A publisher that no acknowledgement can tell waits."""
         router = self._messages.router
         if _can_be_told(session) and router.receivers(publish.topic).rejects():
             self.refuse(session, publish, address, now, True)

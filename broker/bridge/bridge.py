@@ -1,7 +1,7 @@
 """One bridge: its session here, and the connection to the remote broker, which it opens again and again.
 
-A bridge is a session whose client is another broker. What waits, in which order and how much of it, is decided by
-session/FLOW-CONTROL.md as for any client. Here is only what a client does by itself: when to connect, and with what.
+A bridge is a session whose client is another broker. session/FLOW-CONTROL.md
+has the rules of its queue, as for any client. This file has what a client decides itself: when and how it connects.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ class Bridge(Initiator):
         self.start(now)
 
     def stop(self) -> None:
-        """Do not connect again. The session stays, and so does a connection until somebody closes it."""
+        """Do not connect again. The session and an open connection stay."""
         self._stopped = True
         self._plans += 1
         attempt, self._attempt = self._attempt, None

@@ -43,7 +43,7 @@ _FOR_CLIENTS: Final = frozenset(
 
 
 class Initiator:
-    """Whose connection it is: the bridge."""
+    """The bridge, which opens the connections."""
 
     def connect_packet(self) -> Connect:
         """The CONNECT to begin with."""

@@ -1,4 +1,4 @@
-"""The session of a bridge here: whose it is, its subscriptions, and what it gets from CONNACK."""
+"""The session of a bridge here: its user, its subscriptions, and what CONNACK says of the remote broker."""
 
 from collections.abc import Callable
 from random import randrange
@@ -118,7 +118,7 @@ class LocalSession:
                 "bridge_not_permitted",
                 bridge=settings.name,
                 filters=", ".join(refused),
-                detail=f"the rules do not let user {settings.user!r} receive them: what goes out lacks these topics",
+                detail=f"rules, quotas or a full disk refuse them to user {settings.user!r}: they do not go out",
             )
 
     def attach(self, connection: Peer, version: int, connack: Connack, outgoing: Outgoing, now: int) -> None:
