@@ -15,7 +15,6 @@ from broker.auth.watched_file import WatchedFile
 from broker.clients import Client, Clients
 from broker.connection.admission import Admission
 from broker.connection.capabilities import Capabilities
-from broker.connection.connection import Connection
 from broker.connection.connections import Connections
 from broker.connection.handlers import Handlers
 from broker.connection.handshake import Handshake
@@ -25,7 +24,7 @@ from broker.connection.publishing import Publishing
 from broker.connection.server_side import ServerSide
 from broker.connection.side import PublishHandler, Side
 from broker.connection.subscribing import Subscribing
-from broker.connection.timers import SocketDeadlines, end_handshake
+from broker.connection.timers import ConnectionDeadlines, end_handshake
 from broker.events import Events
 from broker.quotas.quotas import Quotas
 from broker.quotas.retained_guard import RetainedGuard
@@ -33,7 +32,7 @@ from broker.routing.address_book import AddressBook
 from broker.routing.messages import Messages
 from broker.routing.retained import Retained
 from broker.routing.router import Router
-from broker.routing.shared_queues import AgeTimer, GroupsHost, SharedQueues
+from broker.routing.shared_queues import AgeTimer, SharedQueues
 from broker.routing.topic_rules import TopicRules
 from broker.routing.via import Via
 from broker.runtime.clock import monotonic_us
@@ -85,7 +84,7 @@ def _who(client: Client) -> Who:
     if owner is not None:
         return Who(owner.user, owner.roles, session.client_id, owner.host, owner.listener, bridge=client.bridge)
     user, roles = user_and_roles(client.identity)
-    host = client.connection.host if isinstance(client.connection, Connection) else ""
+    host = "" if client.connection is None else client.connection.socket.host()
     return Who(user, roles, session.client_id, host, session.listener, client.owned, client.bridge)
 
 
@@ -133,7 +132,7 @@ class Broker:
         self.access = Access(config, guard, None if authenticators is None else authenticators.chain)
         self._newcomers = newcomers = Newcomers(settings)
         self._incomplete = IncompletePackets(self.quotas)
-        self._handshakes = handshakes = SocketDeadlines(self.wheel, end_handshake)
+        self._handshakes = handshakes = ConnectionDeadlines(self.wheel, end_handshake)
         self.subscribing = Subscribing(
             settings, self.router, self.retained, capabilities, topic_rules, self.events, authorizer, self.quotas
         )
@@ -143,9 +142,7 @@ class Broker:
         self.publishing = Publishing(
             messages, self.addresses, capabilities, topic_rules, self.events, self.via, commits, authorizer
         )
-        side = ServerSide(
-            settings, self.totals, self.events, newcomers, handshakes, self.handshake, self.subscribing
-        )
+        side = ServerSide(settings, self.totals, self.events, newcomers, handshakes, self.handshake, self.subscribing)
         self.handlers = self.new_handlers(side, self.publishing)
         """The argument of each new connection of a client."""
         self.guard_retained()
@@ -180,7 +177,7 @@ class Broker:
             settings.max_topic_levels,
             config.mqtt.overlapping_subscriptions == "merge",
             topic_rules=topic_rules,
-            shared=SharedQueues(settings.limits, GroupsHost(self.events.log, topic_rules.may_deliver), journal),
+            shared=SharedQueues(settings.limits, self.events.log, topic_rules.may_deliver, journal),
             addresses=AddressBook([(own.match, address_rule(own)) for own in config.addresses]),
             authorizer=authorizer,
             wheel=self.wheel,

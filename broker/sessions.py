@@ -264,7 +264,7 @@ class DetachedHost(Host):
     def route_parked(self, now: int) -> None:
         """Nothing to do: detaching discards what the client has parked."""
 
-    def disconnect(self, reason_code: int, reason: str) -> None:
+    def close(self, reason_code: int, reason: str) -> None:
         """Nothing to do: the client is not connected."""
 
     def pause_publishing(self) -> None:

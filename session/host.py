@@ -2,8 +2,6 @@
 
 from mypy_extensions import mypyc_attr
 
-from protocol.publish import Publish
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # the hosts of the tests are not compiled
 class Host:
@@ -24,19 +22,11 @@ class Host:
         """Log an event for operators, such as `mqueue_full`; never called per message. `detail` is text."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def report_group(self, event: str, group: str, detail: str) -> None:
-        """Log an event of the shared queue of a group (FC-13); `group` is its name."""
-        self.report(event, f"{group}: {detail}")
-
-    def may_hand_over(self, publish: Publish) -> bool:
-        """Whether a group (FC-13) may hand over what waits in its queue; if not, it is dropped."""
-        return True
-
     def route_parked(self, now: int) -> None:
         """Route what `Inbound.take_parked` returns, until it returns None (FC-22)."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def disconnect(self, reason_code: int, reason: str) -> None:
+    def close(self, reason_code: int, reason: str) -> None:
         """Disconnect the client with a reason code and a text; the session may outlive the connection."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
@@ -67,7 +57,7 @@ class NoHost(Host):
     def route_parked(self, now: int) -> None:
         """No PUBLISH waits."""
 
-    def disconnect(self, reason_code: int, reason: str) -> None:
+    def close(self, reason_code: int, reason: str) -> None:
         """No client is connected."""
 
     def pause_publishing(self) -> None:

@@ -48,17 +48,13 @@ def drop_expired(
     return True
 
 
-def drop_arrival(
-    mqueue: MQueue, arrival: Publish, limits: Limits, counters: Counters, host: Host, event: str, group: str = ""
-) -> None:
+def drop_arrival(mqueue: MQueue, arrival: Publish, limits: Limits, counters: Counters, host: Host, event: str) -> None:
     """Drop `arrival`: the queue overflows although its publishers are paced (FC-16)."""
-    begin_episode(mqueue, arrival, limits, host, event, group)
+    begin_episode(mqueue, arrival, limits, host, event)
     counters.count_drop("queue_full", arrival)
 
 
-def begin_episode(
-    mqueue: MQueue, arrival: Publish, limits: Limits, host: Host, event: str, group: str = "", coming: int = 0
-) -> None:
+def begin_episode(mqueue: MQueue, arrival: Publish, limits: Limits, host: Host, event: str, coming: int = 0) -> None:
     """Have the host report that the queue is full, once until the caller ends the episode.
 
     `coming`: how many deliveries the mailbox has for it.
@@ -66,10 +62,7 @@ def begin_episode(
     if mqueue.overflowing:
         return
     mqueue.overflowing = True
-    if group:
-        host.report_group(event, group, why_full(mqueue, arrival, limits))
-    else:
-        host.report(event, why_full(mqueue, arrival, limits, coming))
+    host.report(event, why_full(mqueue, arrival, limits, coming))
 
 
 def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to the caller
@@ -80,7 +73,6 @@ def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to th
     host: Host,
     now: int,
     event: str,
-    group: str = "",
     times: int = 1,
 ) -> bool:
     """Drop what has to be dropped, and count it; returns whether `arrival` may join.
@@ -90,7 +82,7 @@ def make_room(  # noqa: PLR0913, PLR0917 - counters, queue and host belong to th
     publishers are paced, the limits are so many `times` as high.
     """
     while not drop_expired(mqueue, arrival, limits, counters, now, times):  # FC-5: expired deliveries first
-        begin_episode(mqueue, arrival, limits, host, event, group)
+        begin_episode(mqueue, arrival, limits, host, event)
         waiting = mqueue.length
         victim = arrival if arrival.flow == EVENT else mqueue.victim(arrival, limits)  # FC-35: it displaces nothing
         counters.count_drop("queue_full", victim)

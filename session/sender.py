@@ -268,7 +268,7 @@ class Sender:
             pace = f"{watch.rate:.3g} messages a second, {waiting} waiting"
             self.host.report("slow_consumer", pace)
             if self.limits.slow_disconnect:
-                self.host.disconnect(reason_codes.QUOTA_EXCEEDED, f"slow consumer: {pace}")
+                self.host.close(reason_codes.QUOTA_EXCEEDED, f"slow consumer: {pace}")
                 return 0
         return watch.deadline(self.window, now)
 

@@ -167,7 +167,7 @@ class Session:
 
     def close(self, reason_code: int, reason: str) -> None:
         """Have the host close the client's connection, if there is one."""
-        self.sender.host.disconnect(reason_code, reason)
+        self.sender.host.close(reason_code, reason)
 
     # -- time
 

@@ -1,5 +1,6 @@
 """FC-13: a shared subscription is one queue, from which the members of the group pull."""
 
+from collections.abc import Callable
 from typing import cast, final
 
 from protocol.publish import Publish
@@ -37,7 +38,8 @@ class SharedQueue(Source):
     With keys (FC-33): no member in the rotation can take any head that is open to it.
     """
 
-    def __init__(self, name: str, limits: Limits, host: Host) -> None:
+    def __init__(self, name: str, limits: Limits, host: Host, permits: Callable[[Publish], bool] | None = None) -> None:
+        """`permits`: whether what waits may still be handed over; if not, it is dropped. None = all may."""
         self.name = name
         """`$share/group/filter`."""
         self.members: dict[Consumer, Member] = {}
@@ -49,6 +51,7 @@ class SharedQueue(Source):
         """FC-34."""
         self.limits = limits
         self._host = host
+        self._permits = permits
         self._rotation = RoundRobin(self.members)
         self._keys = GroupKeys(limits.fairness, self.members) if limits.group_keys else None
         self.listens = self._keys is not None
@@ -209,7 +212,7 @@ class SharedQueue(Source):
                 break
             if has_aged(head, now, self.limits) and not has_expired(head, now):
                 self.counters.count_drop("aged", mqueue.drop_head())
-            elif self._host.may_hand_over(head):
+            elif self._permits is None or self._permits(head):
                 return head
             else:
                 self.counters.count_drop("not_permitted", mqueue.drop_head())
@@ -316,7 +319,7 @@ class SharedQueue(Source):
         online = self.is_online()
         backpressure.note_presence(online, now)
         backpressure.note_full(now)
-        begin_episode(mqueue, publish, self.limits, self._host, "shared_queue_full", self.name)
+        begin_episode(mqueue, publish, self.limits, self._host, "shared_queue_full")
         return backpressure if backpressure.tells(self.limits, online, now) else None
 
     # -- pacing publishers (FC-16)
@@ -340,9 +343,9 @@ class SharedQueue(Source):
             if self._paces(mqueue, publish, publisher, now):
                 times = 2
                 if limits.fairness == FIFO and not mqueue.fits(publish, limits, times):
-                    drop_arrival(mqueue, publish, limits, self.counters, self._host, "shared_queue_full", self.name)
+                    drop_arrival(mqueue, publish, limits, self.counters, self._host, "shared_queue_full")
                     return False
-        return make_room(mqueue, publish, limits, self.counters, self._host, now, "shared_queue_full", self.name, times)
+        return make_room(mqueue, publish, limits, self.counters, self._host, now, "shared_queue_full", times)
 
     def _paces(self, mqueue: MQueue, publish: Publish, publisher: Consumer | None, now: int) -> bool:
         """Pace the publisher of a message that would overflow the queue; returns whether pacing is active."""

@@ -51,7 +51,7 @@ def calls_of(local: LocalBroker, client: LocalClient, data: bytes) -> list[Call]
 
     def read() -> None:
         sys.setprofile(note)
-        client.connection.data_received(data)
+        client.socket.data_received(data)
 
     try:
         local.run(read)

@@ -2,6 +2,8 @@
 
 import ast
 from collections.abc import Iterator
+from importlib import import_module
+from inspect import getmembers, isclass, isfunction
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +39,16 @@ def test_files_classes_and_functions_are_of_a_readable_size() -> None:
     """Nothing exceeds its limit."""
     files = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
     assert [f"{path.relative_to(ROOT)}: {what}" for path in files for what in too_large(path.read_text())] == []
+
+
+def test_no_connection_inherits_much() -> None:
+    """What a class of a connection has by itself and by inheritance is no more than a class may have by itself."""
+    for path in sorted((ROOT / "broker" / "connection").glob("[a-z]*.py")):
+        module = import_module(f"broker.connection.{path.stem}")
+        for each in vars(module).values():
+            if isclass(each) and each.__module__ == module.__name__ and not issubclass(each, Exception):
+                methods = {name for name, _ in getmembers(each, isfunction)}
+                assert len(methods) <= CLASS_METHODS, (each, sorted(methods))
 
 
 @pytest.mark.parametrize(

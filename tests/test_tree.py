@@ -75,6 +75,7 @@ TESTED_WITH: Final = {
     "broker/routing/retained_message": "broker/routing/test_retained.py",
     "broker/runtime/clock": "by everything",
     "broker/runtime/endpoint": "broker/runtime/test_read_gate.py",
+    "broker/runtime/socket": "broker/connection/test_client_socket_closing.py",
     "broker/server/logs": "broker/server/test_server.py",
     "broker/server/tls_failures": "broker/server/test_tls_handshake.py",
     "broker/storage/kept_state": "broker/storage/test_kept_queue.py",

@@ -18,6 +18,7 @@ from broker.bridge.outgoing import Outgoing
 from broker.bridge.status import CONNECTED, CONNECTING, ENDED, IDLE, WAITING, Status
 from broker.bridge.topics import Topics
 from broker.broker import Broker
+from broker.connection.client_socket import ClientSocket
 from broker.connection.connection import Connection
 from broker.connection.peer import Peer
 from broker.routing.via import broker_id
@@ -126,7 +127,7 @@ class Bridge(Initiator):
         self._stopped = True
         self._plans += 1
         attempt, self._attempt = self._attempt, None
-        if attempt is not None and (self.connection is None or self.connection.transport is None):
+        if attempt is not None and (self.connection is None or self.connection.socket.transport is None):
             attempt.cancel()  # what is open is not told if uvloop closes it for this
 
     def _disconnect(self, reason: str) -> None:
@@ -162,7 +163,7 @@ class Bridge(Initiator):
                 secrets: Secrets = await read_secrets(self.settings, address)
                 self._password = secrets.password
                 most = self._broker.settings.max_packet_size
-                await dial(address, self.settings, secrets.context, most, self._new_connection)
+                await dial(address, self.settings, secrets.context, most, self._new_socket)
         except TimeoutError:
             self._not_opened(f"{remote} has not answered within {DIAL_TIMEOUT:g} s")
         except ssl.SSLCertVerificationError as error:
@@ -180,10 +181,11 @@ class Bridge(Initiator):
         else:
             self._side.limit_handshake(self.connection, now)
 
-    def _new_connection(self) -> Connection:
-        connection = self.connection = Connection(self._handlers, self.settings.local_id)
+    def _new_socket(self) -> ClientSocket:
+        socket = ClientSocket(self._handlers, self.settings.local_id)
+        connection = self.connection = socket.connection
         connection.client_id = self.settings.local_id
-        return connection
+        return socket
 
     def _not_opened(self, why: str) -> None:
         if self._attempt is asyncio.current_task():
@@ -299,7 +301,7 @@ class Bridge(Initiator):
         self.status.enter(CONNECTED, now)
         self._told = ("", 0)
         if own.state_topic is not None:
-            connection.write(Publish(own.state_topic.encode(), _ONLINE, 0, outgoing.retains).encode(version))
+            connection.socket.write(Publish(own.state_topic.encode(), _ONLINE, 0, outgoing.retains).encode(version))
         if own.start == "lazy":
             self._plan(now + LOOK, now)
         self._session_present = connack.session_present

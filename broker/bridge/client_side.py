@@ -88,7 +88,7 @@ class ClientSide(Side):
     """The connections of one bridge, one after the other."""
 
     def __init__(self, initiator: Initiator, wheel: Wheel) -> None:
-        self.other_end = "the remote broker"
+        self.closed_by_other_end = "the connection was closed by the remote broker"
         self._initiator = initiator
         self._wheel = wheel
         self.timeout = 15 * SECOND
@@ -107,7 +107,7 @@ class ClientSide(Side):
         """Send CONNECT."""
         packet = self._initiator.connect_packet()
         connection.decoder.version = packet.version
-        connection.write(packet.encode(packet.version))
+        connection.socket.write(packet.encode(packet.version))
 
     def limit_handshake(self, connection: Peer, now: int) -> None:
         """Close the connection if CONNACK does not come in time. WebSocket has to be open by then too."""
@@ -156,11 +156,11 @@ class ClientSide(Side):
         for topic_filter in ended:
             packet_id = self._new_id(session)
             self._unanswered[packet_id] = []
-            connection.write(Unsubscribe(packet_id, [topic_filter]).encode(session.version))
+            connection.socket.write(Unsubscribe(packet_id, [topic_filter]).encode(session.version))
         for subscription in subscriptions:
             packet_id = self._new_id(session)
             self._unanswered[packet_id] = [subscription.topic_filter]
-            connection.write(Subscribe(packet_id, [subscription]).encode(session.version))
+            connection.socket.write(Subscribe(packet_id, [subscription]).encode(session.version))
         if not self._unanswered:
             self._initiator.subscribed([])
 
@@ -265,7 +265,7 @@ class PingTimer(Timer):
             connection.close(reason_codes.KEEP_ALIVE_TIMEOUT, "no packet of the remote broker within the keep-alive")
             return
         self._asked = True
-        connection.write(PINGREQ_BYTES)
+        connection.socket.write(PINGREQ_BYTES)
         self.start(now)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from broker.connection.connection import Connection
+from broker.connection.client_socket import ClientSocket
 from broker.runtime.own_thread import in_own_thread
 from config.bridge import Bridge, BridgeTls, RemoteAddress
 from config.file_sizes import read_bytes
@@ -72,18 +72,18 @@ async def dial(
     bridge: Bridge,
     context: ssl.SSLContext | None,
     max_packet_size: int,
-    new_connection: Callable[[], Connection],
+    new_socket: Callable[[], ClientSocket],
 ) -> None:
     """Open a connection; it sends CONNECT by itself. Raises OSError."""
 
     def protocol() -> asyncio.Protocol:
         # Native classes cannot inherit asyncio.Protocol, and event loops only call its methods.
-        connection = new_connection()
+        socket = new_socket()
         if not address.websocket:
-            return cast("asyncio.Protocol", connection)
+            return cast("asyncio.Protocol", socket)
         from broker.bridge.websocket import ClientWebSocket
 
-        return cast("asyncio.Protocol", ClientWebSocket(address, connection, max_packet_size))
+        return cast("asyncio.Protocol", ClientWebSocket(address, socket, max_packet_size))
 
     name = None
     if context is not None:

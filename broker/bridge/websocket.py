@@ -14,7 +14,7 @@ from websockets.protocol import OPEN
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
-from broker.connection.connection import Connection
+from broker.connection.client_socket import ClientSocket
 from config.bridge import RemoteAddress
 
 LEAST_FRAME: Final = 1024 * 1024
@@ -31,7 +31,7 @@ _UNSUPPORTED: Final = 1003
 class ClientWebSocket:
     """A protocol for the transport below, and a transport for the connection above."""
 
-    def __init__(self, address: RemoteAddress, upper: Connection, max_packet_size: int) -> None:
+    def __init__(self, address: RemoteAddress, upper: ClientSocket, max_packet_size: int) -> None:
         uri = parse_uri(str(address))
         most = max(LEAST_FRAME, max_packet_size)
         self._protocol = ClientProtocol(uri, subprotocols=[Subprotocol("mqtt")], max_size=most)
@@ -94,7 +94,8 @@ class ClientWebSocket:
     def connection_lost(self, error: Exception | None) -> None:
         """The transport below is closed."""
         self._closing = True
-        self._upper.why = self._upper.why or self._failure
+        connection = self._upper.connection
+        connection.why = connection.why or self._failure
         self._upper.connection_lost(error)
         self._below = None
 

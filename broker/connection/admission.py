@@ -36,7 +36,7 @@ class Admission:
 
     def check_rate(self, connection: Peer, now: int) -> None:
         """Raise MQTTError if clients connect from this host faster than `max_connection_rate` allows."""
-        if self._rate is not None and not self._rate.admit(connection.host, now):
+        if self._rate is not None and not self._rate.admit(connection.socket.host(), now):
             raise MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, "too many connections a second from one IP address")
 
     def check(self, packet: Connect) -> None:

@@ -1,13 +1,15 @@
-"""One client's socket: it reads and pauses reading, writes, and closes. `Connection` handles what has been read."""
+"""The shell of a connection: its socket. It owns the transport, and what waits for commits of the journal (FC-27).
+
+It feeds the core, `Connection`, with bytes and the clock; it writes what the core has put into the session's outbox.
+"""
 
 import asyncio
 from contextlib import suppress
-from typing import Final
+from typing import Final, final
 
+from broker.connection.connection import CONGESTED, Connection
 from broker.connection.handlers import Handlers
 from broker.connection.log import host_of, peer_of
-from broker.connection.newcomers import most_of_connect
-from broker.connection.peer import Peer
 from broker.connection.transport import left_in_socket
 from broker.connection.uncommitted import Uncommitted
 from broker.connection.undrained import Undrained
@@ -15,131 +17,127 @@ from broker.runtime.clock import SECOND, monotonic_us
 from broker.runtime.origin import Origin
 from broker.runtime.os_errors import text_of
 from broker.runtime.read_gate import AUTHENTICATING, UNDRAINED
-from protocol import reason_codes
-from protocol.decoder import Decoder
+from broker.runtime.socket import Socket
 from session.session import Session
 
 LARGE_PIECE: Final = 4_096
 """From this mean size on, pieces go to the transport as a list: joining them would cost more."""
-CONGESTED: Final = 65_536
-"""High-water mark of the transport buffer in bytes; a congested send path stays so until a quarter is left (FC-3)."""
 LINGER: Final = SECOND
 """Microseconds in which a client can read why it is disconnected, and close."""
 CLOSE_TIMEOUT: Final = 5 * SECOND
 """Microseconds in which a client has to drain what is left; then its connection is aborted."""
 
 
-class ClientSocket(Peer):
+@final
+class ClientSocket(Socket):
     """An asyncio protocol (duck-typed: native classes cannot inherit it)."""
 
     def __init__(self, handlers: Handlers, listener: str, origin: Origin | None = None) -> None:
         """`origin`: of a client behind a trusted proxy."""
-        decoder = Decoder(most_of_connect(handlers.settings), handlers.known_topics)
-        super().__init__(decoder, handlers.run_queue, listener, origin)
+        super().__init__(origin)
+        self.connection = connection = Connection(handlers, listener)
         self.handlers = handlers
-        self._undrained: Undrained | None = None
-        """What the client leaves undrained, while its send path is congested."""
+        self._gate = connection.gate
         self._uncommitted: Uncommitted | None = None
         """What waits for a commit of the journal (FC-27)."""
-
-    # -- what the subclass does
-
-    def on_opened(self) -> None:
-        """The socket is open."""
-        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
-
-    def on_closed(self, now: int) -> None:
-        """The socket is closed, by either side."""
-        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+        self._undrained: Undrained | None = None
+        """What the client leaves undrained, while its send path is congested."""
+        self._closes_when_committed = False
+        """Whether it is closed when the last commit has returned."""
+        self._reason_was_sent = False
+        """Whether the reason of that is among what waits."""
+        if origin is not None:
+            connection.peer = origin.peer
+        connection.socket = self
 
     # -- what asyncio calls
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """A client has connected."""
         self.transport = transport
-        self.heard_at = monotonic_us()
         self.handlers.totals.sockets += 1
-        self.on_opened()
+        self.connection.opened(monotonic_us())
 
     def data_received(self, data: bytes) -> None:
         """Handle all complete packets, then write the answers."""
-        gate = self.gate
+        gate = self._gate
         if gate.closed:
             return
+        connection = self.connection
         self.handlers.totals.bytes_received += len(data)
-        self.decoder.feed(data)
+        connection.decoder.feed(data)
         if gate.reasons == 0:
-            self.handlers.run_queue.handle_chunk(self, monotonic_us())
+            self.handlers.run_queue.handle_chunk(connection, monotonic_us())
 
     def eof_received(self) -> bool:
         """The client will send no more: handle what has come, and close."""
-        if self.transport is not None and not self.gate.closed:
-            self.why = self.transport.get_extra_info("failure", "")
-        self.read_to_end()
-        if self.gate.reasons & AUTHENTICATING:
+        connection = self.connection
+        if self.transport is not None and not self._gate.closed:
+            connection.why = self.transport.get_extra_info("failure", "")
+        connection.read_to_end()
+        if self._gate.reasons & AUTHENTICATING:
             return True  # the handshake closes, after what the client has sent behind CONNECT
-        self.close()
+        connection.close()
         return self._uncommitted is not None
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed, by either side."""
+        connection = self.connection
         transport = self.transport
-        if not self.gate.closed or self.handlers.events.debug:
-            self.peer = self.peer or peer_of(transport)  # lines may still be logged that name it
+        if not self._gate.closed or self.handlers.events.debug:
+            connection.peer = connection.peer or peer_of(transport)  # lines may still be logged that name it
         self.transport = None
-        if not self.gate.closed:
+        if not self._gate.closed:
             if transport is not None:
-                self.why = transport.get_extra_info("failure", "")
+                connection.why = transport.get_extra_info("failure", "")
             if error is not None and transport is not None:
-                self.decoder.feed(left_in_socket(transport))
-            self.read_to_end()
-        self.begin_closing()
-        if not self.why:
-            self.why = self.closed_by_other_end() if error is None else text_of(error)
-        self.on_closed(monotonic_us())
+                connection.decoder.feed(left_in_socket(transport))
+            connection.read_to_end()
+        connection.closed("" if error is None else text_of(error), monotonic_us())
 
     def pause_writing(self) -> None:
         """The send path is congested from now on."""
-        if self.session is not None and self.transport is not None:
-            self.session.set_congested(True, monotonic_us())
+        session = self.connection.session
+        if session is not None and self.transport is not None:
+            session.set_congested(True, monotonic_us())
             self._undrained = Undrained(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """The send path is no longer congested: drain the mqueue."""
-        session = self.session
+        session = self.connection.session
         if session is None:
             return
-        now = monotonic_us()
-        session.set_congested(False, now)
+        session.set_congested(False, monotonic_us())
         self._undrained = None
-        self.gate.resume(UNDRAINED)
-        self.wake()
+        self._gate.resume(UNDRAINED)
+        self.connection.wake()
 
     # -- reading
 
     def stop_reading(self, now: int) -> None:
-        """Read nothing more from the socket."""
+        """Read nothing more."""
         if self.transport is not None:
-            if self.session is not None:
-                self.session.note_reading_paused(True, now)
+            session = self.connection.session
+            if session is not None:
+                session.note_reading_paused(True, now)
             self.transport.pause_reading()
 
     def start_reading(self, now: int) -> None:
-        """Read from the socket again."""
+        """Read again."""
         if self.transport is not None:
-            if self.session is not None:
-                self.session.note_reading_paused(False, now)
+            session = self.connection.session
+            if session is not None:
+                session.note_reading_paused(False, now)
             self.transport.resume_reading()
 
     def held(self) -> int:
-        """Bytes received that no complete packet has come of, also those below this protocol."""
-        return self.decoder.buffered + _below(self.transport, "held")
+        """Bytes received that no complete packet has come of, also those below MQTT."""
+        return self.connection.decoder.buffered + _below(self.transport, "held")
 
     def incomplete(self) -> int:
-        """Bytes of one incomplete packet, also those below this protocol, but nothing that waits."""
-        return self.decoder.incomplete + _below(self.transport, "incomplete")
+        """Bytes of one incomplete packet, also those below MQTT, but nothing that waits."""
+        return self.connection.decoder.incomplete + _below(self.transport, "incomplete")
 
-    @property
     def host(self) -> str:
         """The client's address without its port; empty if it is unknown."""
         if self.origin is not None:
@@ -149,7 +147,7 @@ class ClientSocket(Peer):
     # -- writing and closing
 
     def write(self, data: bytes) -> None:
-        """Write at once, ahead of what is in the outbox."""
+        """Write at once, ahead of what is in the outbox; but behind what waits for a commit (FC-27)."""
         if self._uncommitted is not None:
             self._uncommitted.add([data], 0)
         elif self.transport is not None:
@@ -159,11 +157,15 @@ class ClientSocket(Peer):
         self.handlers.totals.bytes_sent += len(data)
         transport.write(data)
 
-    def flush(self) -> None:
-        """Write the outbox."""
-        session = self.session
+    def congest_at(self, size: int) -> None:
+        """The send path is congested with more than so many bytes in the transport (FC-3)."""
+        if self.transport is not None:
+            self.transport.set_write_buffer_limits(size)
+
+    def flush(self, session: Session) -> None:
+        """Write the session's outbox."""
         transport = self.transport
-        if session is None or transport is None:
+        if transport is None:
             return
         outbox = session.outbox
         deliveries = outbox.delivery_bytes
@@ -203,7 +205,7 @@ class ClientSocket(Peer):
         else:
             too_many = undrained.too_many_answers(pieces)
         if too_many:
-            self.gate.pause(UNDRAINED, monotonic_us())
+            self._gate.pause(UNDRAINED, monotonic_us())
 
     # -- waiting for commits of the journal (FC-27)
 
@@ -216,7 +218,7 @@ class ClientSocket(Peer):
         if uncommitted is None:
             uncommitted = self._uncommitted = Uncommitted()
         if uncommitted.hold_until(commit):
-            commits.wait(self, commit)
+            commits.wait(self.connection, commit)
 
     def _hold(self, uncommitted: Uncommitted, session: Session, pieces: list[bytes], deliveries: int) -> None:
         """Write the pieces when their commit has returned. If too much waits, the send path is congested (FC-3)."""
@@ -239,25 +241,26 @@ class ClientSocket(Peer):
             return
         if pieces:
             self._write_now(transport, b"".join(pieces))
-            if self._undrained is not None and self.session is not None:
-                self._check_undrained(self._undrained, self.session, transport, pieces, deliveries)
-        if self._uncommitted is None and self.close_when_committed:
-            self.close_socket(monotonic_us(), self.reason_was_sent)
+            session = self.connection.session
+            if self._undrained is not None and session is not None:
+                self._check_undrained(self._undrained, session, transport, pieces, deliveries)
+        if self._uncommitted is None and self._closes_when_committed:
+            self.close(monotonic_us(), self._reason_was_sent)
         elif uncommitted.congests and uncommitted.bytes <= CONGESTED // 4 and self._undrained is None:
             uncommitted.congests = False
             self.resume_writing()
 
-    def close_socket(self, now: int, reason_sent: bool) -> None:
+    def close(self, now: int, reason_sent: bool) -> None:
         """Close once what is left has been written; if the client does not drain it, abort.
 
         `reason_sent`: the reason is among it, so the client gets the time to read it.
         """
         transport = self.transport
         assert transport is not None  # it is open
-        self.handlers.aborts.set(self, now + CLOSE_TIMEOUT)
+        self.handlers.aborts.set(self.connection, now + CLOSE_TIMEOUT)
         if self._uncommitted is not None:
-            self.close_when_committed = True
-            self.reason_was_sent = reason_sent
+            self._closes_when_committed = True
+            self._reason_was_sent = reason_sent
             return
         if reason_sent and transport.can_write_eof():
             # Closing a socket that holds received bytes resets the connection, and the client may lose the reason:
@@ -265,27 +268,9 @@ class ClientSocket(Peer):
             with suppress(OSError):  # asyncio's own transport raises it if the client has gone
                 transport.write_eof()
             transport.resume_reading()
-            self.handlers.lingering.set(self, now + LINGER)
+            self.handlers.lingering.set(self.connection, now + LINGER)
         else:
             transport.close()
-
-    def closed_by_other_end(self) -> str:
-        """Why the connection ends, if the other end says nothing."""
-        return f"the connection was closed by {self.handlers.side.other_end}"
-
-    def begin_closing(self) -> None:
-        """Ignore further input, and give back what has come of it."""
-        self.gate.close()
-        self.decoder.discard()
-
-    def abort(self) -> None:
-        """Close at once, without writing or handling what is left."""
-        if not self.gate.closed:
-            self.ends_by = reason_codes.UNSPECIFIED_ERROR
-        self.begin_closing()
-        if self.transport is not None:
-            self.why = self.why or "aborted by the broker"
-            self.transport.abort()
 
 
 def _below(transport: asyncio.Transport | None, name: str) -> int:

@@ -1,15 +1,21 @@
-"""One client's connection: it handles the packets that its socket reads, and runs the client's session."""
+"""The core of a connection: one client's conversation. It does no I/O, and is handed the clock.
+
+Its shell, `ClientSocket`, feeds the decoder and calls `handle_packets`. What is to be written is in the session's
+outbox, with the commit that it waits for (FC-27). It asks `gate` to pause reading, and `socket` to write and to close.
+What differs between a server and a client is in `handlers.side`.
+"""
 
 from typing import Final, final
 
-from broker.connection.client_socket import CONGESTED, ClientSocket
 from broker.connection.handlers import Handlers
 from broker.connection.log import log_closed, log_disconnected
+from broker.connection.newcomers import most_of_connect
 from broker.connection.paced_packets import PacedPackets
-from broker.connection.timers import HOLD, HoldTimer, KeepAliveTimer, RateTimer
+from broker.connection.peer import Peer
+from broker.connection.timers import HoldTimer, KeepAliveTimer, RateTimer
 from broker.runtime.clock import monotonic_us
-from broker.runtime.origin import Origin
-from broker.runtime.read_gate import AUTHENTICATING, MEMORY, PACED, QUEUED, RATE
+from broker.runtime.endpoint import CLOSED_SOCKET
+from broker.runtime.read_gate import AUTHENTICATING, PACED, RATE
 from broker.sessions import SessionTimer
 from protocol import packet_types, reason_codes
 from protocol.acknowledgements import Puback
@@ -23,17 +29,21 @@ from session.session import Session
 
 REFUSED: Final = 0x80
 """Reason codes from this one on say no."""
+CONGESTED: Final = 65_536
+"""High-water mark of the transport buffer in bytes; a congested send path stays so until a quarter is left (FC-3)."""
 READ_PACKETS: Final = 256
 """Packets of a connection handled at once. Then sessions run their passes, so that what a fast publisher sends waits in
 its socket, not in mailboxes."""
 
 
 @final
-class Connection(ClientSocket):
+class Connection(Peer):
     """The host of its client's session, once there is one."""
 
-    def __init__(self, handlers: Handlers, listener: str, origin: Origin | None = None) -> None:
-        super().__init__(handlers, listener, origin)
+    def __init__(self, handlers: Handlers, listener: str) -> None:
+        decoder = Decoder(most_of_connect(handlers.settings), handlers.known_topics)
+        super().__init__(decoder, handlers.run_queue, listener)
+        self.handlers = handlers
         self._held_back: PacedPackets | None = None
         """Packets received while paced and not handled yet."""
         self._rate: PublishRate | None = None
@@ -88,7 +98,7 @@ class Connection(ClientSocket):
             if session.outbound.backlog is not None and session.outbound.drain(now):
                 self.wake()
             if session.outbox.pieces:
-                self.flush()
+                self.socket.flush(session)
         more = count == READ_PACKETS and gate.reasons == 0
         if more or (published and self.handlers.run_queue.behind):  # or sessions do not keep up
             self._put_off(published, now)
@@ -149,21 +159,21 @@ class Connection(ClientSocket):
         """Pause reading until the sessions keep up; for longer beyond the memory watermark (FC-32)."""
         gate = self.gate
         if published and self.handlers.run_queue.holding_back and not (gate.ended or gate.closed):
-            gate.pause(MEMORY, now)
-            self.handlers.wheel.add(now + HOLD, HoldTimer(self))
-            return
-        gate.put_off(now)
+            HoldTimer(self).start(self.handlers.wheel, now)
+        else:
+            gate.put_off(now)
 
     def read_to_end(self) -> None:
         """Handle everything received [MQTT-3.14.4-3], even if reading is paused."""
         gate = self.gate
-        gate.ended = True
+        gate.end()
         self.paced = False
         if gate.reasons & AUTHENTICATING:
             return  # what is behind CONNECT has to wait for the session
-        gate.reasons |= QUEUED
-        while (gate.reasons or self._held_back is not None) and not gate.closed:
+        while not gate.closed:
             gate.handle_rest(monotonic_us())
+            if gate.reasons == 0 and self._held_back is None:
+                return
 
     def pause_publishing(self) -> None:
         """FC-16: hold back the client's PUBLISHes, unless its stream has ended."""
@@ -203,7 +213,7 @@ class Connection(ClientSocket):
         if session is None:
             return False  # detached since it was woken
         more = session.outbound.run_pass(now)
-        self.flush()
+        self.socket.flush(session)
         return more
 
     def arm(self, at: int) -> None:
@@ -227,10 +237,6 @@ class Connection(ClientSocket):
         except MQTTError as error:
             self.fail(error)
 
-    def disconnect(self, reason_code: int, reason: str) -> None:
-        """Close, as the session asks for."""
-        self.close(reason_code, reason)
-
     # -- the session's beginning and end
 
     def start(self, session: Session, keep_alive: int) -> None:
@@ -241,9 +247,8 @@ class Connection(ClientSocket):
         self.handlers.handshakes.forget(self)
         if keep_alive:
             self.handlers.wheel.add(self.heard_at + keep_alive, KeepAliveTimer(self.handlers.wheel, self, keep_alive))
-        if self.transport is not None:
-            # FC-10: with a byte window, a transport that holds anything is congested.
-            self.transport.set_write_buffer_limits(CONGESTED if session.limits.consumer_window_size < 0 else 0)
+        # FC-10: with a byte window, a transport that holds anything is congested.
+        self.socket.congest_at(CONGESTED if session.limits.consumer_window_size < 0 else 0)
         self.limit_rate(self.heard_at)
         if session.outbox.pieces or session.outbound.backlog is not None:
             self.wake()
@@ -254,9 +259,9 @@ class Connection(ClientSocket):
         answer = self.handlers.side.refuse(self, error)
         if self.session is not None:
             self.close(error.reason_code, error.message)
-        elif self.transport is not None:
+        elif self.socket.transport is not None:
             if answer:
-                self.write(answer)
+                self.socket.write(answer)
             self.close(reason=error.message, reason_sent=answer != b"")
         error.__traceback__ = None  # the decoder keeps the error, and its frames keep the decoder: a cycle
 
@@ -267,36 +272,45 @@ class Connection(ClientSocket):
         reason_sent: bool = False,
         server_reference: str = "",
     ) -> None:
-        """Write what is left, for MQTT 5 also DISCONNECT unless the reason is success, and close.
-
-        The session is detached at once. `reason_sent`: the reason has been written already. `server_reference`: where
-        the client is to go.
-        """
+        """Write what is left and the reason, and close. The session is detached at once."""
         if self.gate.closed:
             return
         if reason_code != reason_codes.SUCCESS:
             self.ends_by = reason_code
-        self.why = reason or self.why or (self.closed_by_other_end() if self.gate.ended else "")
-        if self.transport is None:
-            self.begin_closing()  # `connection_lost` handles the last bytes, and detaches
+        self.why = reason or self.why or (self.handlers.side.closed_by_other_end if self.gate.ended else "")
+        session = self.session
+        if self.socket.transport is None:
+            self._begin_closing()  # `closed` detaches, once the last bytes are handled
             return
-        self.flush()
-        self.begin_closing()
-        if self.session is not None:
-            packet = self.handlers.side.farewell(self, self.session, reason_code, reason, server_reference)
+        if session is not None:
+            self.socket.flush(session)
+        self._begin_closing()
+        if session is not None:
+            packet = self.handlers.side.farewell(self, session, reason_code, reason, server_reference)
             if packet:
-                self.write(packet)
+                self.socket.write(packet)
                 reason_sent = True
         now = monotonic_us()
-        self.close_socket(now, reason_sent)
+        self.socket.close(now, reason_sent)
         self._detach_session(now)
 
-    def begin_closing(self) -> None:
+    def abort(self) -> None:
+        """Close at once, without writing or handling what is left."""
+        if not self.gate.closed:
+            self.ends_by = reason_codes.UNSPECIFIED_ERROR
+        self._begin_closing()
+        transport = self.socket.transport
+        if transport is not None:
+            self.why = self.why or "aborted by the broker"
+            transport.abort()
+
+    def _begin_closing(self) -> None:
         """Ignore further input, and give back what the client has sent; a login does not wait for its turn any longer.
 
         Timers may hold this object for another ten seconds, and anybody may open connections and close them.
         """
-        super().begin_closing()
+        self.gate.close()
+        self.decoder.discard()
         if self.turn is not None:
             self.turn.give_up()
             self.turn = None
@@ -307,13 +321,16 @@ class Connection(ClientSocket):
         self.aliases = None
         self._held_back = None
 
-    def on_opened(self) -> None:
+    def opened(self, now: int) -> None:
         """The socket is open."""
+        self.heard_at = now
         self.handlers.connections.add(self)
         self.handlers.side.opened(self)
 
-    def on_closed(self, now: int) -> None:
-        """The socket is closed, by either side."""
+    def closed(self, failure: str, now: int) -> None:
+        """The socket is closed, by either side; `failure`: how it has failed, empty = it has not."""
+        self._begin_closing()
+        self.why = self.why or failure or self.handlers.side.closed_by_other_end
         self._detach_session(now)
         if self.handlers.events.debug and not self.end_logged:
             log_closed(self.handlers.events, self)
@@ -323,6 +340,7 @@ class Connection(ClientSocket):
         for deadlines in (handlers.handshakes, handlers.lingering, handlers.aborts):
             deadlines.forget(self)
         handlers.side.closed(self, now)
+        self.socket = CLOSED_SOCKET  # else the two would be garbage that refers to itself
 
     def _detach_session(self, now: int) -> None:
         """Detach the session, if there is one: the connection has ended or is about to end."""

@@ -7,7 +7,7 @@ from broker.connection.connections import Connections
 from broker.connection.incomplete import IncompletePackets
 from broker.connection.newcomers import Newcomers
 from broker.connection.side import PublishHandler, Side
-from broker.connection.timers import SocketDeadlines, abort, end_lingering
+from broker.connection.timers import ConnectionDeadlines, abort, end_lingering
 from broker.events import Events
 from broker.routing.router import Router
 from broker.runtime.scheduler import RunQueue
@@ -37,7 +37,7 @@ class Handlers:
         connections: Connections,
         newcomers: Newcomers,
         incomplete: IncompletePackets,
-        handshakes: SocketDeadlines,
+        handshakes: ConnectionDeadlines,
         side: Side,
         publishing: PublishHandler,
         commits: "Commits | None" = None,
@@ -59,9 +59,9 @@ class Handlers:
         self.connections = connections
         self.handshakes = handshakes
         """By when connections have to have a session."""
-        self.lingering = SocketDeadlines(wheel, end_lingering)
+        self.lingering = ConnectionDeadlines(wheel, end_lingering)
         """By when clients can have read why they are disconnected."""
-        self.aborts = SocketDeadlines(wheel, abort)
+        self.aborts = ConnectionDeadlines(wheel, abort)
         """By when connections that are closing have to be closed."""
         self.newcomers = newcomers
         self.incomplete = incomplete

@@ -105,20 +105,21 @@ class Handshake:
         self._admission.check(packet)
         method = (packet.properties or {}).get(props.AUTHENTICATION_METHOD)
         if method is not None:
-            authentication = self._access.enhanced(str(method), packet, connection.listener, connection.host)
+            authentication = self._access.enhanced(str(method), packet, connection.listener, connection.socket.host())
             connection.authentication = authentication
             self._newcomers.keep(connection, packet)
             self._step(connection, authentication, authentication.begin, now)
             return
-        certified = self._access.certified(packet, connection.listener, connection.transport, connection.origin)
+        listener, transport, origin = connection.listener, connection.socket.transport, connection.socket.origin
+        certified = self._access.certified(packet, listener, transport, origin)
         if certified is not None:
             self._accept(connection, packet, {}, certified, now)
-        elif self._access.check(packet, connection.listener, connection.transport):
+        elif self._access.check(packet, listener, transport):
             connection.gate.pause(AUTHENTICATING, now)
             self._newcomers.keep(connection, packet)
             on_answer = partial(self._on_answer, connection, packet)
-            host, transport, origin = connection.host, connection.transport, connection.origin
-            connection.turn = self._access.ask(packet, connection.listener, host, transport, origin, on_answer)
+            host = connection.socket.host()
+            connection.turn = self._access.ask(packet, listener, host, transport, origin, on_answer)
         else:
             self._accept(connection, packet, {}, None, now)
 
@@ -163,15 +164,13 @@ class Handshake:
     def _read_on(connection: Peer) -> None:
         """Read what is behind CONNECT or AUTH."""
         if connection.gate.ended:  # the client has sent everything, and waits for the end
-            connection.gate.reasons &= ~AUTHENTICATING
+            connection.gate.lift(AUTHENTICATING)
             connection.read_to_end()
             connection.close()
         else:
             connection.gate.resume(AUTHENTICATING)
 
-    def _step(
-        self, connection: Peer, authentication: Authentication, step: Callable[[int], Answer], now: int
-    ) -> None:
+    def _step(self, connection: Peer, authentication: Authentication, step: Callable[[int], Answer], now: int) -> None:
         """Take a step of the authentication exchange. Raises MQTTError to refuse, or refuses after a delay."""
         try:
             answer = step(now)
@@ -187,7 +186,7 @@ class Handshake:
         packet = authentication.connect
         assert packet is not None  # kept until there is a session
         if answer.user is None:
-            connection.write(authentication.reply(answer, connection.maximum_packet_size))
+            connection.socket.write(authentication.reply(answer, connection.maximum_packet_size))
             return
         self._admission.check(packet)  # others may have connected since
         authentication.connect = None
@@ -233,8 +232,8 @@ class Handshake:
         if self._sessions.durable:
             commit = self._sessions.keep(client, version, _owner(connection, identity), packet.will)
             if commit:
-                connection.hold_until(commit)
-        connection.write(connack.encode(version))
+                connection.socket.hold_until(commit)
+        connection.socket.write(connack.encode(version))
         receive_maximum = BRIDGE_RECEIVE_MAXIMUM if packet.bridge else props.integer(asked, props.RECEIVE_MAXIMUM)
         connection.session = session  # needed by `arm`, which `connect` may call
         aliases = props.integer(asked, props.TOPIC_ALIAS_MAXIMUM)
@@ -258,7 +257,7 @@ class Handshake:
             return None
         client_id = connection.client_id
         user, roles = user_and_roles(identity)
-        host, listener = connection.host, connection.listener
+        host, listener = connection.socket.host(), connection.listener
         permissions = authorizer.permissions(Who(user, roles, client_id, host, listener, bridge=packet.bridge))
         will = packet.will
         if will is not None and not permissions.may_publish(will.topic, will.qos, will.retain):
@@ -357,7 +356,7 @@ class Handshake:
 def _owner(connection: Peer, identity: Identity | None) -> Owner:
     """Whom the session belongs to."""
     user, roles = user_and_roles(identity)
-    return Owner(user, roles, connection.host, connection.listener)
+    return Owner(user, roles, connection.socket.host(), connection.listener)
 
 
 def _fit(connack: Connack, own_properties: Properties, maximum_packet_size: int) -> None:

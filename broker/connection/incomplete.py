@@ -59,7 +59,7 @@ class IncompletePackets:
         self._total -= self._held.pop(connection, 0)
 
     def _count(self, connection: Peer, before: int) -> None:
-        held = connection.incomplete()
+        held = connection.socket.incomplete()
         if held > LITTLE:
             self._held[connection] = held
         else:
@@ -71,5 +71,5 @@ class IncompletePackets:
         self.release(connection)
         self._quotas.note(connection.client, MEMORY, 0, now)
         connection.close(reason_codes.QUOTA_EXCEEDED, REASON)
-        if connection.incomplete():
+        if connection.socket.incomplete():
             connection.abort()  # a frame of WebSocket: it would be held until the client has closed, too

@@ -42,7 +42,7 @@ def peer_of(transport: asyncio.Transport | None) -> str:
 
 def address_of(connection: Peer) -> str:
     """The client's address and port, also behind a trusted proxy; empty if they are unknown."""
-    return connection.peer or peer_of(connection.transport)
+    return connection.peer or peer_of(connection.socket.transport)
 
 
 def log_refused(events: Events, connection: Peer, error: MQTTError, most: int) -> None:

@@ -60,7 +60,7 @@ class Newcomers:
         """What it has sent has been handled as far as possible."""
         if connection not in self._all:
             return
-        held = connection.held() + self._connects.get(connection, 0)
+        held = connection.socket.held() + self._connects.get(connection, 0)
         before = self._held.get(connection, 0)
         if held > LITTLE:
             self._held[connection] = held

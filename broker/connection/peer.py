@@ -3,8 +3,6 @@
 `Connection` is the only implementation. It imports the handlers; they import this.
 """
 
-import asyncio
-
 from mypy_extensions import i64
 
 from broker.auth.authenticators.turn import Turn
@@ -12,9 +10,7 @@ from broker.auth.exchange import Authentication
 from broker.clients import Client
 from broker.connection.aliases import ReceivedAliases
 from broker.runtime.endpoint import Endpoint
-from broker.runtime.origin import Origin
 from broker.runtime.read_gate import ReadGate, Resumer
-from protocol import reason_codes
 from protocol.connect import Will
 from protocol.decoder import Decoder
 from protocol.errors import MQTTError
@@ -24,19 +20,16 @@ from session.session import Session
 class Peer(Endpoint):
     """A client, its connection and its session."""
 
-    def __init__(self, decoder: Decoder, resumer: Resumer, listener: str, origin: Origin | None) -> None:
-        """`origin`: of a client behind a trusted proxy."""
+    def __init__(self, decoder: Decoder, resumer: Resumer, listener: str) -> None:
         super().__init__()
         # Attributes used for each chunk and packet come first: with many connections each cache line counts.
-        self.transport: asyncio.Transport | None = None
         self.decoder = decoder
         self.session: Session | None = None
         """The session whose data is written; None before CONNACK, and when it is detached."""
         self.heard_at: i64 = 0
         self.gate = ReadGate(self, resumer)
         self.listener = listener
-        self.origin = origin
-        self.peer = "" if origin is None else origin.peer
+        self.peer = ""
         """The peer address, for the log; without a proxy empty while there is a transport that knows it."""
         self.why = ""
         """Why the connection ends; empty until then."""
@@ -57,33 +50,6 @@ class Peer(Endpoint):
         """The handshake is done: run the session. Close after `keep_alive` microseconds without a packet; 0 = never."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def write(self, data: bytes) -> None:
-        """Write at once, ahead of what is in the outbox."""
-        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
-
     def fail(self, error: MQTTError) -> None:
         """Send the error's reason code, if the client's version has one, and close [MQTT-4.13.1-1]."""
-        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
-
-    def close(
-        self,
-        reason_code: int = reason_codes.SUCCESS,
-        reason: str = "",
-        reason_sent: bool = False,
-        server_reference: str = "",
-    ) -> None:
-        """Write what is left and the reason, and close. `server_reference`: where the client is to go."""
-        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
-
-    def held(self) -> int:
-        """Bytes received that no complete packet has come of, also those below this protocol."""
-        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
-
-    def incomplete(self) -> int:
-        """Bytes of one incomplete packet, also those below this protocol, but nothing that waits."""
-        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
-
-    @property
-    def host(self) -> str:
-        """The client's address without its port; empty if it is unknown."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC

@@ -8,7 +8,7 @@ from broker.connection.newcomers import Newcomers
 from broker.connection.peer import Peer
 from broker.connection.side import Side
 from broker.connection.subscribing import Subscribing
-from broker.connection.timers import SocketDeadlines
+from broker.connection.timers import ConnectionDeadlines
 from broker.disconnects import by_client
 from broker.events import Events
 from broker.settings import Settings
@@ -36,7 +36,7 @@ class ServerSide(Side):
         totals: Totals,
         events: Events,
         newcomers: Newcomers,
-        handshakes: SocketDeadlines,
+        handshakes: ConnectionDeadlines,
         handshake: Handshake,
         subscribing: Subscribing,
     ) -> None:

@@ -14,8 +14,8 @@ from session.session import Session
 class Side:
     """Handles what belongs to one side. All connections of a broker to its clients share one."""
 
-    other_end: str = "the client"
-    """Who it is, for the log."""
+    closed_by_other_end: str = "the connection was closed by the client"
+    """Why a connection ends whose other end says nothing, for the log."""
 
     def opened(self, connection: Peer) -> None:
         """The socket is open."""

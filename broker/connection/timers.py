@@ -12,75 +12,75 @@ from protocol.errors import MQTTError
 
 
 @final
-class SocketDeadlineTimer(Timer):
-    """Acts on the sockets whose deadline is within one tick of the wheel."""
+class ConnectionDeadlineTimer(Timer):
+    """Acts on the connections whose deadline is within one tick of the wheel."""
 
-    def __init__(self, deadlines: "SocketDeadlines") -> None:
+    def __init__(self, deadlines: "ConnectionDeadlines") -> None:
         self._deadlines = deadlines
-        self.sockets: dict[Peer, None] = {}
+        self.connections: dict[Peer, None] = {}
 
     def wanted(self) -> bool:
         """False once none of them has this deadline any more."""
-        return bool(self.sockets)
+        return bool(self.connections)
 
     def due(self, now: int) -> None:
         """Act on them."""
-        for socket in list(self.sockets):
-            self._deadlines.forget(socket)
-            self._deadlines.act(socket)
+        for connection in list(self.connections):
+            self._deadlines.forget(connection)
+            self._deadlines.act(connection)
 
 
 @final
-class SocketDeadlines:
+class ConnectionDeadlines:
     """By when connections without a session have to get one, or closing ones have to be closed.
 
     A connection may be forgotten at any time, and then no timer holds it. Those of a tick share one.
     """
 
     def __init__(self, wheel: Wheel, act: Callable[[Peer], None]) -> None:
-        """`act` is called with each socket that is not forgotten before its deadline."""
+        """`act` is called with each connection that is not forgotten before its deadline."""
         self.act = act
         self._wheel = wheel
-        self._timers: dict[Peer, SocketDeadlineTimer] = {}
-        self._last: SocketDeadlineTimer | None = None
+        self._timers: dict[Peer, ConnectionDeadlineTimer] = {}
+        self._last: ConnectionDeadlineTimer | None = None
 
     def __len__(self) -> int:
         return len(self._timers)
 
-    def set(self, socket: Peer, at: int) -> None:
-        """Act on a socket at about `at`, not earlier, unless it has an earlier deadline already."""
-        if socket in self._timers:
+    def set(self, connection: Peer, at: int) -> None:
+        """Act on a connection at about `at`, not earlier, unless it has an earlier deadline already."""
+        if connection in self._timers:
             return
         timer = self._last
         if timer is None or not at <= timer.at <= at + TICK:
-            timer = self._last = SocketDeadlineTimer(self)
+            timer = self._last = ConnectionDeadlineTimer(self)
             self._wheel.add(at + TICK, timer)
-        timer.sockets[socket] = None
-        self._timers[socket] = timer
+        timer.connections[connection] = None
+        self._timers[connection] = timer
 
-    def forget(self, socket: Peer) -> None:
+    def forget(self, connection: Peer) -> None:
         """It has done in time what it had to, or is closed."""
-        timer = self._timers.pop(socket, None)
+        timer = self._timers.pop(connection, None)
         if timer is not None:
-            timer.sockets.pop(socket, None)
+            timer.connections.pop(connection, None)
 
 
-def end_handshake(socket: Peer) -> None:
+def end_handshake(connection: Peer) -> None:
     """Close a connection whose client has not completed CONNECT and authentication in time."""
-    if not socket.gate.closed:
-        socket.close(reason="no CONNECT, or no completed authentication, within mqtt.connect_timeout")
+    if not connection.gate.closed:
+        connection.close(reason="no CONNECT, or no completed authentication, within mqtt.connect_timeout")
 
 
-def end_lingering(socket: Peer) -> None:
+def end_lingering(connection: Peer) -> None:
     """Close a connection whose client could read the reason by now, unless something is left to write."""
-    transport = socket.transport
+    transport = connection.socket.transport
     if transport is not None and transport.get_write_buffer_size() == 0:
         transport.close()
 
 
-def abort(socket: Peer) -> None:
+def abort(connection: Peer) -> None:
     """Abort a connection that does not finish closing."""
-    socket.abort()
+    connection.abort()
 
 
 IDENTITY_CHECK: Final = 60 * SECOND
@@ -192,6 +192,11 @@ class HoldTimer(Timer):
 
     def __init__(self, connection: Peer) -> None:
         self.connection = connection
+
+    def start(self, wheel: Wheel, now: int) -> None:
+        """Read it no more for a while."""
+        self.connection.gate.pause(MEMORY, now)
+        wheel.add(now + HOLD, self)
 
     def wanted(self) -> bool:
         """False once it is closing."""

@@ -8,7 +8,7 @@ from broker.storage.journal import Journal
 from broker.storage.kept_group import KeptGroup
 from protocol.publish import Publish
 from session.drops import DropLog
-from session.host import Host, NoHost
+from session.host import NoHost
 from session.limits import Limits
 from session.overflow import looks_every
 from session.shared_queue import SharedQueue
@@ -27,7 +27,14 @@ _COPIES: Final = 5
 class SharedQueues:
     """All groups with members."""
 
-    def __init__(self, limits: Limits | None = None, host: Host | None = None, journal: Journal | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        log: Any = None,
+        permits: Callable[[Publish], bool] | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        """`log`: of events, or None. `permits`: whether a message may be delivered to anybody; None = each may."""
         self.queues: dict[str, SharedQueue] = {}
         """By `$share/name/filter`."""
         self.limits = Limits() if limits is None else limits
@@ -42,7 +49,8 @@ class SharedQueues:
         self.ended_bytes = 0
         """What their rows count for; set to 0 with each export."""
         self.ended_lost = 0
-        self._host = NoHost() if host is None else host
+        self._log = log
+        self._permits = permits
         self._journal = journal
         self._kept: dict[str, KeptGroup] = {}
         """For the groups that are kept (FC-27), by name."""
@@ -51,7 +59,8 @@ class SharedQueues:
         """The queue of the group `name`; it is created if there is none."""
         queue = self.queues.get(name)
         if queue is None:
-            queue = self.queues[name] = SharedQueue(name, self.limits, self._host)
+            host = NoHost() if self._log is None else GroupHost(self._log, name)
+            queue = self.queues[name] = SharedQueue(name, self.limits, host, self._permits)
             if self.new_drop_log is not None:
                 queue.counters.drop_log = self.new_drop_log(name)
         return queue
@@ -106,24 +115,13 @@ class AgeTimer(Timer):
 
 
 @final
-class GroupsHost(Host):
-    """Logs the reports of group queues, and says what they may hand over.
+class GroupHost(NoHost):
+    """Logs the reports of a group's queue. It has no connection or timer of its own; its members have."""
 
-    A group has no connection or timer of its own; its members have.
-    """
-
-    def __init__(self, log: Any, permits: Callable[[Publish], bool]) -> None:
-        """`permits`: whether a message may be delivered to anybody."""
+    def __init__(self, log: Any, name: str) -> None:
         self._log = log
-        self._permits = permits
+        self._name = name
 
-    def wake(self) -> None:
-        """Nothing to do: a group queue has no mailbox and no pass."""
-
-    def report_group(self, event: str, group: str, detail: str) -> None:
+    def report(self, event: str, detail: str = "") -> None:
         """Log an event with the name of the group."""
-        self._log.warning(event, group=group[:QUOTED], detail=detail)
-
-    def may_hand_over(self, publish: Publish) -> bool:
-        """Whether it may be delivered; rules of its own a member has met for all topics of the group."""
-        return self._permits(publish)
+        self._log.warning(event, group=self._name[:QUOTED], detail=detail)

@@ -74,7 +74,7 @@ class ReadGate:
         if self.closed:
             return
         self.reasons |= reason
-        self.endpoint.stop_reading(now)
+        self.endpoint.socket.stop_reading(now)
 
     def resume(self, reason: int) -> None:
         """End a reason. If it was the last one, the run queue resumes reading."""
@@ -86,6 +86,14 @@ class ReadGate:
                     self._resumer.resume_when_idle(self)
                 else:
                     self._resumer.resume_soon(self)
+
+    def end(self) -> None:
+        """The stream has ended: from now on no reason keeps what has come from being handled."""
+        self.ended = True
+
+    def lift(self, reason: int) -> None:
+        """End a reason. Whoever calls this has the rest handled."""
+        self.reasons &= ~reason
 
     def put_off(self, now: int) -> None:
         """Pause until the sessions keep up."""
@@ -102,4 +110,4 @@ class ReadGate:
         self.reasons = 0
         self.endpoint.handle_packets(now)
         if self.reasons == 0:
-            self.endpoint.start_reading(now)
+            self.endpoint.socket.start_reading(now)

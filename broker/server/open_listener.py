@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from broker.auth.watched_file import WatchedFile
 from broker.broker import Broker
-from broker.connection.connection import Connection
+from broker.connection.client_socket import ClientSocket
 from broker.connection.log import log_websocket_refused
 from broker.runtime.origin import Origin
 from broker.server.certificate_dates import Shown
@@ -219,13 +219,14 @@ class OpenListener:
         return self._proxied.accept
 
     def _new_connection(self, origin: Origin | None) -> asyncio.Protocol:
-        connection = Connection(self._broker.handlers, self.settings.name, origin)
+        socket = ClientSocket(self._broker.handlers, self.settings.name, origin)
         # Native classes cannot inherit asyncio.Protocol, and event loops only call its methods.
-        protocol = cast("asyncio.Protocol", connection)
+        protocol = cast("asyncio.Protocol", socket)
         if self.settings.websocket is None:
             return protocol
         from broker.server.websocket import WebSocketTransport
 
+        connection = socket.connection
         transport = WebSocketTransport(
             self.settings.websocket,
             self._broker.settings.max_packet_size,

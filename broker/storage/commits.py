@@ -171,7 +171,7 @@ class Commits:
             self._paused.append(gate)
 
     def wait(self, endpoint: Endpoint, commit: int) -> None:
-        """Call the endpoint's `on_commit` when this commit has returned."""
+        """Have the endpoint's socket write on when this commit has returned."""
         self._waiting.append((commit, endpoint))
 
     def soon(self) -> int:
@@ -314,7 +314,7 @@ class Commits:
 
 def _notify(endpoint: Endpoint) -> None:
     try:
-        endpoint.on_commit()
+        endpoint.socket.on_commit()
     except Exception as error:
         endpoint.abort()
         context = {"message": "writing what waited for a commit has failed", "exception": error}

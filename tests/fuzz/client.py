@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from broker.connection.connection import Connection
+from broker.connection.client_socket import ClientSocket
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec
 from protocol.auth import Auth
@@ -39,7 +39,7 @@ class Client:
     def __init__(self, local: LocalBroker, *, tls: bool) -> None:
         self._local = local
         self._transport = Transport(local.loop) if tls else Tcp(local)
-        self._connection = self._transport.protocol = Connection(local.broker.handlers, "local")
+        self._socket = self._transport.protocol = ClientSocket(local.broker.handlers, "local")
         self._unread = b""
         self._ended = False
         self._deaf = False
@@ -47,7 +47,7 @@ class Client:
         """Neither side has closed, as far as has been looked at."""
         self._by_client = False
         self.observer = Observer(local.broker.settings.max_packet_size)
-        local.run(lambda: self._connection.connection_made(self._transport))
+        local.run(lambda: self._socket.connection_made(self._transport))
 
     @property
     def open(self) -> bool:
@@ -89,7 +89,7 @@ class Client:
         """Read nothing from now on; the send buffer is over its mark at once."""
         if self.open and not self._deaf:
             self._deaf = self._transport.stuck = True
-            self._local.run(self._connection.pause_writing)
+            self._local.run(self._socket.pause_writing)
 
     def hear(self) -> None:
         """Read all that waits, and whatever comes."""
@@ -101,7 +101,7 @@ class Client:
             return
         while self._transport.written:
             self.look()
-        self._local.run(self._connection.resume_writing)
+        self._local.run(self._socket.resume_writing)
 
     def end(self) -> None:
         """Close the client's side; what it has sent before is read first."""
@@ -140,12 +140,12 @@ class Client:
         if self._unread:
             data, self._unread = self._unread, b""
             self.observer.says(data)
-            self._local.run(lambda: self._connection.data_received(data))
+            self._local.run(lambda: self._socket.data_received(data))
         if self._ended and not self._unread and transport.reading:
             self._local.run(self._say_end)
 
     def _say_end(self) -> None:
         """As the loop does it: first the protocol hears of it, then the transport closes."""
         if not self._transport.closed:
-            self._connection.eof_received()
+            self._socket.eof_received()
             self._transport.close()

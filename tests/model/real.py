@@ -121,7 +121,7 @@ class Real(Host):
             self.let_in_ids.append(publish.packet_id)
             self.session.inbound.answer(publish, True, now)
 
-    def disconnect(self, reason_code: int, reason: str) -> None:
+    def close(self, reason_code: int, reason: str) -> None:
         """Close at once, as a connection does."""
         assert reason_code == 0x97
         self.farewell = self.flush()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from broker.admin.trace.framing import Framing, decode, packet_id_of, topic_of
 from broker.admin.trace.watched import Decision, WatchedReading
+from broker.connection.client_socket import ClientSocket
 from broker.connection.connection import Connection
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
@@ -25,8 +26,9 @@ _ACKNOWLEDGING = (PUBACK, PUBREC, PUBREL, PUBCOMP)
 class Tap:
     """The protocol of a connection's transport, and what the connection writes to."""
 
-    def __init__(self, connection: Connection, trace: "Trace") -> None:
-        self.connection = connection
+    def __init__(self, socket: ClientSocket, trace: "Trace") -> None:
+        self._socket = socket
+        self.connection = connection = socket.connection
         self.reading = WatchedReading(connection)
         self.told = trace.wanted.topic_filter is None
         """Whether anything of it is shown: then the reasons why it is not read are, too."""
@@ -40,28 +42,27 @@ class Tap:
 
     def attach(self) -> None:
         """Begin; packets that have been received and are not handled yet are not shown."""
-        transport = self.connection.transport
+        transport = self._socket.transport
         if transport is None or self.connection.gate.closed:
             return
         self._from_client.split(self.connection.decoder.held())
         self._outgoing = _Outgoing(transport, self)
         transport.set_protocol(cast("asyncio.Protocol", self))
-        self.connection.transport = cast("asyncio.Transport", self._outgoing)
+        self._socket.transport = cast("asyncio.Transport", self._outgoing)
 
     def detach(self) -> None:
         """End: the connection has its transport again."""
         outgoing, self._outgoing = self._outgoing, None
-        if outgoing is not None and self.connection.transport is cast("asyncio.Transport", outgoing):
-            self.connection.transport = outgoing.transport
-            outgoing.transport.set_protocol(cast("asyncio.Protocol", self.connection))
+        if outgoing is not None and self._socket.transport is cast("asyncio.Transport", outgoing):
+            self._socket.transport = outgoing.transport
+            outgoing.transport.set_protocol(cast("asyncio.Protocol", self._socket))
 
     # -- what the transport calls
 
     def data_received(self, data: bytes) -> None:
         """Hand on what comes; packets that are shown one by one, so that what happens is that packet's doing."""
-        connection = self.connection
         if self._outgoing is None:
-            connection.data_received(data)
+            self._socket.data_received(data)
             return
         began = perf_counter()
         others: list[bytes] = []
@@ -81,30 +82,29 @@ class Tap:
     def _hand_on(self, data: bytes) -> None:
         """What the connection does then is not the trace's time."""
         began = perf_counter()
-        self.connection.data_received(data)
+        self._socket.data_received(data)
         self._trace.took -= perf_counter() - began
 
     def eof_received(self) -> bool:
         """The client sends no more."""
-        return self.connection.eof_received()
+        return self._socket.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed."""
-        connection = self.connection
-        connection.connection_lost(error)
+        self._socket.connection_lost(error)
         if self.told:
-            self._trace.tell(self, "closed", text=connection.why)
+            self._trace.tell(self, "closed", text=self.connection.why)
         self._trace.forget(self)
 
     def pause_writing(self) -> None:
         """The send path is congested."""
-        self.connection.pause_writing()
+        self._socket.pause_writing()
         self._say([("congested", "the client or its network is slow: the send path is congested (FC-3)")])
 
     def resume_writing(self) -> None:
         """It is no longer."""
         self._say([("drained", "the send path is no longer congested")])
-        self.connection.resume_writing()
+        self._socket.resume_writing()
 
     # -- what the connection writes
 

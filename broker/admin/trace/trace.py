@@ -16,6 +16,7 @@ from broker.admin.trace.watched import Decision, WatchedSession
 from broker.admin.trace.words import in_words, name
 from broker.broker import Broker
 from broker.clients import Client
+from broker.connection.client_socket import ClientSocket
 from broker.connection.connection import Connection
 from broker.connection.peer import Peer
 from broker.routing.receivers import Receivers
@@ -68,7 +69,7 @@ class Wanted(NamedTuple):
 
     def is_about(self, connection: Peer) -> bool:
         """Whether it may be about a connection; before CONNECT its client id is not known."""
-        if self.address is not None and not _same_address(connection.host, self.address):
+        if self.address is not None and not _same_address(connection.socket.host(), self.address):
             return False
         return self.is_about_client(connection.client_id) if connection.client_id else True
 
@@ -194,12 +195,13 @@ class Trace:
         self._taps.clear()
 
     def _opened(self, connection: Peer) -> None:
-        assert isinstance(connection, Connection)  # there is no other
+        socket = connection.socket
+        assert isinstance(socket, ClientSocket)  # it is open
         if not self.active or connection.gate.closed or not self.wanted.is_about(connection):
             return
         if len(self._taps) >= MOST_TAPPED:
             return
-        tap = Tap(connection, self)
+        tap = Tap(socket, self)
         self._taps.add(tap)
         tap.attach()
         if self.wanted.topic_filter is None and connection.client is not None:
@@ -292,7 +294,7 @@ class Trace:
         connection = tap.connection
         identity = None if connection.client is None else connection.client.identity
         user = None if identity is None else identity.user
-        self._tell(connection.client_id, event, packet, topic, text, user=user, address=connection.host)
+        self._tell(connection.client_id, event, packet, topic, text, user=user, address=connection.socket.host())
 
     def _tell(
         self,

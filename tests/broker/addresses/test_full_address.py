@@ -195,11 +195,11 @@ def test_room_in_turns() -> None:
     with local_broker(session={"producer_window_size": "10MiB"}, max_size_bytes=room) as local:
         reader = subscriber(local, 0)
         sender = publisher(local, 4)
-        reader.connection.pause_writing()
+        reader.socket.pause_writing()
         send(sender, [1], size=room)
         send(sender, range(2, 1002), size=4)
         assert answered(sender) == [1]
-        local.run(reader.connection.resume_writing)
+        local.run(reader.socket.resume_writing)
         for _ in range(10):
             local.run(lambda: None)
         assert answered(sender) == list(range(2, 1002))

@@ -347,7 +347,7 @@ def test_end_of_stream() -> None:
         reader, sender = fill(local, connect(local, 5))
         send(sender, range(11, 21), 0)
         assert not sender.transport.reading
-        local.run(sender.connection.eof_received)
+        local.run(sender.socket.eof_received)
         assert sender.gone
         assert take(reader, 15) == list(range(1, 16))
         assert local.broker.addresses.refused_total == 5

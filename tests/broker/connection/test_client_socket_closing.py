@@ -46,7 +46,7 @@ def test_half_closed_and_stuck() -> None:
         client = local.client()
         client.connect("half")
         client.transport.stuck = True
-        assert not local.run(client.connection.eof_received)
+        assert not local.run(client.socket.eof_received)
         local.pass_time(6)
         assert client.gone
         assert not local.broker.connections

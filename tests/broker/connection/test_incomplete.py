@@ -77,7 +77,7 @@ def test_beyond_it_more_is_bounded_as_it_comes() -> None:
             clients.append(client := local.client())
             client.connect(f"client-{number}")
             client.send(PACKET[:-1])
-            held = sum(each.connection.incomplete() for each in clients)
+            held = sum(each.socket.incomplete() for each in clients)
             assert held <= WATERMARK // SHARE * 2
         assert 0 < sum(client.gone for client in clients) < MANY
 
@@ -98,7 +98,7 @@ def test_what_is_counted() -> None:
             size = chosen.choice([1, 100, 4_000, 100_000, 2 * SIZE])
             clients[number].send(streams[number][:size])
             streams[number] = streams[number][size:]
-            held = [client.connection.held() for client in clients]
+            held = [client.socket.held() for client in clients]
             counted = sum(count for count in held if count > LITTLE)
             assert counted <= table.total
         local.run(lambda: table.look(0))

@@ -67,7 +67,7 @@ def held_back(local: LocalBroker, *last: Publish) -> LocalClient:
     deaf.connect("deaf")
     deaf.subscribe("deaf", 1)
     publisher.connect("publisher")
-    deaf.connection.pause_writing()
+    deaf.socket.pause_writing()
     publisher.send(publishes(b"deaf", 10_000, 500))
     deaf.send(guesses(1, 500) * 50, *last)
     assert not deaf.transport.reading
@@ -80,7 +80,7 @@ def test_guesses_in_one_piece() -> None:
         deaf = held_back(local)
         assert deaf.transport.get_write_buffer_size() < MIB
         assert 32 < len(deaf.received()) < 100
-        local.run(deaf.connection.resume_writing)
+        local.run(deaf.socket.resume_writing)
         for _ in range(50):
             local.run(lambda: None)
         assert len(deaf.received()) > 100
@@ -94,7 +94,7 @@ def test_end_of_who_guesses() -> None:
         reader.connect("reader")
         reader.subscribe("last")
         deaf = held_back(local, Publish(b"last", b"words"))
-        local.run(deaf.connection.eof_received)
+        local.run(deaf.socket.eof_received)
         assert deaf.gone
         assert [packet.payload for packet in reader.received() if isinstance(packet, Publish)] == [b"words"]
 
@@ -125,12 +125,12 @@ def test_held_back_is_not_silent() -> None:
     with LocalBroker() as local:
         client = local.client(4)
         client.connect("deaf", keep_alive=1)
-        client.connection.pause_writing()
+        client.socket.pause_writing()
         while client.transport.reading:
             client.send(*[Pingreq()] * 1000)
         local.pass_time(60)
         assert not client.gone
-        local.run(client.connection.resume_writing)
+        local.run(client.socket.resume_writing)
         assert client.transport.reading
         client.send(Publish(b"t", b"x", 1, packet_id=1))
         local.pass_time(5)

@@ -66,7 +66,7 @@ def test_end_of_the_stream() -> None:
     with LocalBroker(journal=disk.journal()) as local:
         client = kept_client(local, disk, "client")
         client.send(Publish(b"t", b"", 1, packet_id=5))
-        assert local.run(client.connection.eof_received), "the transport must not close by itself"
+        assert local.run(client.socket.eof_received), "the transport must not close by itself"
         assert client.received() == []
         assert not client.transport.closed
         commit(local, disk)
@@ -132,6 +132,6 @@ def test_a_commit_that_has_returned() -> None:
         disk.allow()
         local.complete(until(lambda: len(client.transport.written) > 0))
         client.expect(Connack)
-        client.connection.hold_until(1)
+        client.socket.hold_until(1)
         client.send(Pingreq())
         client.expect(Pingresp)

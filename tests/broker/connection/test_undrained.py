@@ -31,7 +31,7 @@ def test_how_many_answers() -> None:
     with LocalBroker() as local:
         client = local.client(4)
         client.connect("deaf")
-        client.connection.pause_writing()
+        client.socket.pause_writing()
         for _ in range(128):
             client.send(*[Pingreq()] * 256)
         assert client.transport.reading
@@ -46,7 +46,7 @@ def test_who_reads_no_answers_is_not_read(packet: Pingreq | Publish) -> None:
     with LocalBroker() as local:
         client = local.client(4)
         client.connect("deaf")
-        client.connection.pause_writing()
+        client.socket.pause_writing()
         sent = 0
         while client.transport.reading and sent < 100_000:
             client.send(*[packet] * 1000)
@@ -54,7 +54,7 @@ def test_who_reads_no_answers_is_not_read(packet: Pingreq | Publish) -> None:
         assert not client.transport.reading
         answers = b"".join(client.transport.written)
         assert 60_000 < len(answers) < 80_000
-        local.run(client.connection.resume_writing)
+        local.run(client.socket.resume_writing)
         assert client.transport.reading
         assert len(client.received()) == sent
 
@@ -66,10 +66,10 @@ def test_waits_until_the_transport_resumes() -> None:
         client.connect("slow")
         client.subscribe("t")
         publisher.connect("fast")
-        client.connection.pause_writing()
+        client.socket.pause_writing()
         publisher.send(Publish(b"t", b"x"))
         assert client.received() == []
-        local.run(client.connection.resume_writing)
+        local.run(client.socket.resume_writing)
         assert client.expect(Publish).payload == b"x"
 
 
@@ -78,7 +78,7 @@ def test_paused_reading_is_counted(tmp_path_factory: pytest.TempPathFactory) -> 
     with LocalBroker() as local:
         client = local.client(4)
         client.connect("deaf", clean_start=False)
-        client.connection.pause_writing()
+        client.socket.pause_writing()
         while client.transport.reading:
             client.send(*[Pingreq()] * 1000)
         session = local.broker.clients.by_id["deaf"].session

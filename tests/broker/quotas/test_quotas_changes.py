@@ -197,7 +197,7 @@ def test_thousands_of_groups() -> None:
             local.run(lambda: None)
             got += member.received()
         assert len(got) == 2_000
-        member.connection.pause_writing()
+        member.socket.pause_writing()
         sender.send(Publish(b"t", b"y"))
         member.send(Unsubscribe(2, groups))
         assert local.broker.router.shared.queues == {}

@@ -67,6 +67,6 @@ def test_stream_ends() -> None:
         step(local, client, True, PARKED)
         client.send(*[Pingreq()] * 1000)
         assert pongs(client) == 0
-        local.run(client.connection.eof_received)
+        local.run(client.socket.eof_received)
         assert pongs(client) == 1000
         assert client.gone

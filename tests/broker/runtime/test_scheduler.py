@@ -56,7 +56,7 @@ def test_a_flood_waits_for_the_sessions() -> None:
     with LocalBroker() as local:
         subscriber, publisher = subscriber_and_publisher(local)
         flood = numbered(5000)
-        local.run(lambda: publisher.connection.data_received(flood))
+        local.run(lambda: publisher.socket.data_received(flood))
         assert not publisher.transport.reading
         longest = 0
         while not publisher.transport.reading:
@@ -77,7 +77,7 @@ def test_sessions_that_keep_up() -> None:
         other.subscribe("t")
 
         def is_read_after_one() -> bool:
-            publisher.connection.data_received(numbered(1))
+            publisher.socket.data_received(numbered(1))
             return publisher.transport.reading
 
         assert [local.run(is_read_after_one) for _ in range(3)] == [True] * 3
@@ -104,7 +104,7 @@ def test_others_are_read_meanwhile() -> None:
         other = local.client()
         other.connect("other")
         flood = numbered(100_000)
-        local.run(lambda: publisher.connection.data_received(flood))
+        local.run(lambda: publisher.socket.data_received(flood))
         other.send(Publish(b"t", b"between"))
         assert not publisher.transport.reading
         assert b"between" in payloads(subscriber)
@@ -120,7 +120,7 @@ def test_a_busy_broker_shuts_nobody_out() -> None:
         def both() -> None:
             for _ in range(40_000):
                 outbound.mailbox.add(Publish(b"t", b"earlier"))
-            publisher.connection.data_received(flood)
+            publisher.socket.data_received(flood)
 
         local.run(both)
         let_it_read(local, publisher)
@@ -134,8 +134,8 @@ def test_the_end_of_a_flood_counts() -> None:
         flood = numbered(3000) + Disconnect().encode(5)
 
         def send_and_go() -> None:
-            publisher.connection.data_received(flood)
-            publisher.connection.eof_received()
+            publisher.socket.data_received(flood)
+            publisher.socket.eof_received()
 
         local.run(send_and_go)
         assert publisher.gone
@@ -151,7 +151,7 @@ def test_gone_in_the_middle() -> None:
         flood = numbered(3000)
 
         def send_and_break() -> None:
-            publisher.connection.data_received(flood)
+            publisher.socket.data_received(flood)
             publisher.transport.abort()
 
         local.run(send_and_break)
@@ -168,8 +168,8 @@ def test_more_comes_while_the_rest_waits() -> None:
         flood = numbered(1000)
 
         def send_twice() -> None:
-            publisher.connection.data_received(flood[:9000])
-            publisher.connection.data_received(flood[9000:])
+            publisher.socket.data_received(flood[:9000])
+            publisher.socket.data_received(flood[9000:])
 
         local.run(send_twice)
         let_it_read(local, publisher)
@@ -189,8 +189,8 @@ def test_a_crash_is_not_hidden() -> None:
         flood = numbered(AT_ONCE + 10)
 
         def send_both() -> None:
-            publisher.connection.data_received(flood)
-            other.connection.data_received(flood)
+            publisher.socket.data_received(flood)
+            other.socket.data_received(flood)
 
         publisher.transport.resume_reading = broken  # type: ignore[method-assign]  # it fails
         local.run(send_both)
@@ -292,7 +292,7 @@ def test_a_chunk_with_a_rest_runs_no_session_at_once() -> None:
         outbound = outbound_of(subscriber)
 
         def waiting_after(count: int) -> int:
-            publisher.connection.data_received(numbered(count))
+            publisher.socket.data_received(numbered(count))
             return outbound.mailbox.length()
 
         assert local.run(lambda: waiting_after(AT_ONCE + 1)) == AT_ONCE

@@ -337,7 +337,7 @@ def test_many_frames_in_a_commit(tmp_path: Path) -> None:
         first = storage.journal.commits.number
         publisher.connection.gate.pause(QUEUED, 0)
         publisher.send(packets)
-        local.run(publisher.connection.eof_received)  # so all of it is handled at once
+        local.run(publisher.socket.eof_received)  # so all of it is handled at once
         on_disk(local, storage)
         assert len(storage.journal.frames) > MANY // 2
         while min(storage.journal.frames) <= first:

@@ -103,7 +103,7 @@ def test_events_are_not_quiet(bench: Bench, event: str) -> None:
 def test_patience(bench: Bench) -> None:
     """FC-16: the time for which publishers were paced is in the rows of publisher and subscriber, and in no others."""
     slow, sender, other = bench.client("slow"), bench.client("sender"), bench.client("other")
-    bench.local.run(slow.connection.pause_writing)
+    bench.local.run(slow.socket.pause_writing)
     for _ in range(10):
         sender.send(*[Publish(b"slow", b"x")] * 100)  # the queue is full
     send(other, "other")

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from broker.broker import Broker
-from broker.connection.connection import Connection
+from broker.connection.client_socket import ClientSocket
 from broker.runtime.clock import monotonic_us
 from broker.storage.journal import Journal
 from config.models import Config
@@ -40,7 +40,7 @@ class Transport(asyncio.Transport):
         self.writes_after_close = 0
         self.high: int | None = None
         """Bytes past which a real one would ask for a pause."""
-        self.protocol: Connection
+        self.protocol: ClientSocket
         self._loop = loop
         self._lost = False
 
@@ -89,16 +89,16 @@ class LocalClient:
     def __init__(self, local: "LocalBroker", version: int) -> None:
         self.version = version
         self.transport = Transport(local.loop)
-        self.connection = Connection(local.broker.handlers, "local")
-        self.transport.protocol = self.connection
+        self.socket = self.transport.protocol = ClientSocket(local.broker.handlers, "local")
+        self.connection = self.socket.connection
         self._local = local
         self._decoder = Decoder(version=version)
-        local.run(lambda: self.connection.connection_made(self.transport))
+        local.run(lambda: self.socket.connection_made(self.transport))
 
     def send(self, *items: Packet | bytes) -> None:
         """Let the broker read this, in one piece."""
         data = b"".join(item if isinstance(item, bytes) else item.encode(self.version) for item in items)
-        self._local.run(lambda: self.connection.data_received(data))
+        self._local.run(lambda: self.socket.data_received(data))
 
     def received(self) -> list[Packet]:
         """Everything that has been written since the last call."""
@@ -142,7 +142,7 @@ class LocalClient:
     @property
     def gone(self) -> bool:
         """Whether the broker has closed or lost this connection."""
-        return self.connection.transport is None
+        return self.socket.transport is None
 
 
 class LocalBroker:

@@ -48,7 +48,7 @@ class NotingHost(Host):
         """Let whoever has the session do it."""
         self.on_let_in()
 
-    def disconnect(self, reason_code: int, reason: str) -> None:
+    def close(self, reason_code: int, reason: str) -> None:
         """Note the reason code."""
         self.disconnects.append(reason_code)
 
