@@ -106,7 +106,11 @@ class Counters:
             if hist is None:
                 hist = self.wait_qos2_buckets = Histogram()
         self.sent_bytes += publish.size
-        hist.add(now - publish.received_at)
+        waited: i64 = now - publish.received_at
+        if hist.low <= waited < hist.high:
+            hist.run += 1
+        else:
+            hist.start_run(waited)
 
     def count_handed_over(self, qos: i64, step: i64) -> None:
         """Count one delivery that a group has handed to a member, or with a `step` of -1 taken back (FC-13)."""
@@ -167,7 +171,11 @@ class Counters:
             hist = self.ack_qos2_buckets
             if hist is None:
                 hist = self.ack_qos2_buckets = Histogram()
-        hist.add(now - sent_at)
+        took: i64 = now - sent_at
+        if hist.low <= took < hist.high:
+            hist.run += 1
+        else:
+            hist.start_run(took)
 
     def note_mqueue(self, length: int, size: int) -> None:
         """Remember the highest mqueue length and payload bytes."""

@@ -21,33 +21,33 @@ class Histogram:
     """Counts of values by bucket, from the lowest to the highest bucket that has any.
 
     Consecutive values are often in the same bucket, so a run of them is counted in one integer, which is added to the
-    bucket when the run ends.
+    bucket when the run ends. For each message `Counters` does what `add` does, without the call.
     """
 
     def __init__(self) -> None:
         self._counts: list[int] = []
         self._first: i64 = 0
         """The bucket of _counts[0]."""
-        self._low: i64 = 0
-        self._high: i64 = 0
-        """The run counts values from _low to below _high."""
+        self.low: i64 = 0
+        self.high: i64 = 0
+        """The run counts values from `low` to below `high`."""
+        self.run: i64 = 0
         self._bucket: i64 = 0
-        self._run: i64 = 0
 
     def add(self, value: i64) -> None:
         """Count one value, 0 or more."""
-        if self._low <= value < self._high:
-            self._run += 1
+        if self.low <= value < self.high:
+            self.run += 1
         else:
-            self._start_run(value)
+            self.start_run(value)
 
     def fill(self, total: int) -> None:
         """Count zeros until it has counted `total` values."""
         self._end_run()
         zeros = total - sum(self._counts)
         if zeros > 0:
-            self._start_run(0)
-            self._run = zeros
+            self.start_run(0)
+            self.run = zeros
 
     def counts(self) -> dict[int, int]:
         """The counts so far by bucket, in ascending order; 0 where a bucket is missing."""
@@ -68,15 +68,18 @@ class Histogram:
             sums[bucket] += count
             bucket += 1
 
-    def _start_run(self, value: i64) -> None:
-        """The first bucket also counts values below 0, the last one all larger ones. C finds an octave by halves."""
+    def start_run(self, value: i64) -> None:
+        """Count a value that begins a new run.
+
+        The first bucket also counts values below 0, the last one all larger ones. C finds an octave by halves.
+        """
         self._end_run()
-        self._run = 1
+        self.run = 1
         if value < 16:
-            self._bucket = self._low = value if value > 0 else 0
-            self._high = self._low + 1
+            self._bucket = self.low = value if value > 0 else 0
+            self.high = self.low + 1
         elif value >= _LAST:
-            self._bucket, self._low, self._high = BUCKETS - 1, _LAST, _NO_BOUND
+            self._bucket, self.low, self.high = BUCKETS - 1, _LAST, _NO_BOUND
         else:
             octave: i64 = 1
             rest: i64 = value >> 4
@@ -92,18 +95,18 @@ class Histogram:
                 octave += 1
             step: i64 = value >> octave
             self._bucket = (octave << 3) + step
-            self._low = step << octave
-            self._high = self._low + (1 << octave)
+            self.low = step << octave
+            self.high = self.low + (1 << octave)
 
     def _end_run(self) -> None:
-        if self._run:
+        if self.run:
             counts = self._counts
             index: i64 = self._bucket - self._first
             if 0 <= index < len(counts):
-                counts[index] += int(self._run)
+                counts[index] += int(self.run)
             else:
                 self._widen(index)
-            self._run = 0
+            self.run = 0
 
     def _widen(self, index: i64) -> None:
         """Put the run before or behind the counts so far."""
@@ -113,8 +116,8 @@ class Histogram:
         elif index < 0:
             counts[:0] = [0] * int(-index)
             self._first = self._bucket
-            counts[0] = int(self._run)
+            counts[0] = int(self.run)
             return
         else:
             counts += [0] * int(index - len(counts))
-        counts.append(int(self._run))
+        counts.append(int(self.run))

@@ -13,7 +13,7 @@ from broker.connection.log import host_of, peer_of
 from broker.connection.transport import left_in_socket
 from broker.connection.uncommitted import Uncommitted
 from broker.connection.undrained import Undrained
-from broker.runtime.clock import SECOND, monotonic_us
+from broker.runtime.clock import NANOSECONDS, SECOND, monotonic_us
 from broker.runtime.origin import Origin
 from broker.runtime.os_errors import text_of
 from broker.runtime.read_gate import AUTHENTICATING, UNDRAINED
@@ -67,7 +67,7 @@ class ClientSocket(Socket):
         self.handlers.totals.bytes_received += len(data)
         connection.decoder.feed(data)
         if gate.reasons == 0:
-            self.handlers.run_queue.handle_chunk(connection, monotonic_us())
+            self.handlers.run_queue.handle_chunk(connection, NANOSECONDS[0]() // 1000)  # `monotonic_us`, inline
 
     def eof_received(self) -> bool:
         """The client will send no more: handle what has come, and close."""
