@@ -245,7 +245,7 @@ class Bridge(Initiator):
 
     def _again(self, now: int) -> None:
         """Plan the next attempt."""
-        lasted = now - self._connected_at if self._connected_at else 0
+        lasted = 0 if self._connected_at == 0 or self._side.lacks() else now - self._connected_at
         self._position = 0 if lasted and self.settings.address_order == "in_order" else self._position + 1
         self._connected_at = 0
         if self._stopped:

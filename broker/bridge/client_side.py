@@ -94,7 +94,7 @@ class ClientSide(Side):
         self._initiator = initiator
         self._wheel = wheel
         self.timeout = 15 * SECOND
-        """Microseconds within which CONNACK has to come; 0 = any time."""
+        """Microseconds within which CONNACK has to come, and the answer to each SUBSCRIBE; 0 = any time."""
         self.keep_alive = 60 * SECOND
         """Microseconds."""
         self.leaves_will = False
@@ -154,6 +154,8 @@ class ClientSide(Side):
         self._refused = []
         self._unanswered = {}
         self._subscribe(connection, session, subscriptions, ended)
+        if self.timeout and self._unanswered:
+            AnswerTimer(self, self._wheel, connection, session).start(now)
 
     def _subscribe(
         self, connection: Peer, session: Session, subscriptions: list[Subscription], ended: list[str]
@@ -169,6 +171,10 @@ class ClientSide(Side):
             connection.write(Subscribe(packet_id, [subscription]).encode(session.version))
         if not self._unanswered:
             self._subscribed(connection, session)
+
+    def lacks(self) -> int:
+        """How many SUBSCRIBEs and UNSUBSCRIBEs of the last connection are not answered."""
+        return len(self._unanswered)
 
     def _new_id(self, session: Session) -> int:
         """A packet id that no delivery has, and none gets before the answer: those of deliveries are counted up."""
@@ -251,6 +257,38 @@ class ConnackTimer(Timer):
         """Close it."""
         if self.wanted():
             self.connection.close(reason="no CONNACK of the remote broker within mqtt.connect_timeout")
+
+
+@final
+class AnswerTimer(Timer):
+    """Closes a connection whose SUBSCRIBEs and UNSUBSCRIBEs are not answered in time."""
+
+    def __init__(self, side: ClientSide, wheel: Wheel, connection: Peer, session: Session) -> None:
+        self.connection = connection
+        self._side = side
+        self._wheel = wheel
+        self._session = session
+        self._seen = (0, 0)
+
+    def wanted(self) -> bool:
+        """False once all are answered, or it is closing."""
+        return not self.connection.gate.closed and self._side.lacks() > 0
+
+    def start(self, now: int) -> None:
+        """What comes meanwhile, answers or the retained messages before one, begins the time anew."""
+        self._seen = (self._side.lacks(), self._session.totals(now).received)
+        self._wheel.add(now + self._side.timeout, self)
+
+    def due(self, now: int) -> None:
+        """Close it, unless something has come, or the answer may wait in the socket."""
+        if not self.wanted():
+            return
+        seen = (self._side.lacks(), self._session.totals(now).received)
+        if seen != self._seen or self.connection.gate.reasons:
+            self.start(now)
+        else:
+            why = "the remote broker has not answered SUBSCRIBE or UNSUBSCRIBE within mqtt.connect_timeout"
+            self.connection.close(reason=why)
 
 
 @final
