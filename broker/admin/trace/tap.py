@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from broker.admin.trace.framing import Framing, decode, packet_id_of, topic_of
 from broker.admin.trace.watched import Decision, WatchedReading
+from broker.bridge.incoming import Incoming
 from broker.connection.connection import Connection
 from protocol import properties as props
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
@@ -156,8 +157,9 @@ class Tap:
         event = "acknowledged" if isinstance(packet, Puback | Pubrec | Pubcomp) else "received"
         trace.tell_packet(self, event, packet, topic)
         watched = None if connection.client is None else trace.watch(connection.client)
+        name, session = _name_here(connection, topic), connection.session
         if isinstance(packet, Publish):
-            trace.watch_receivers(topic)
+            trace.watch_receivers(name)
         before = _received(connection)
         self._hand_on(part)
         if isinstance(packet, Publish) and connection.session is not None:
@@ -165,7 +167,8 @@ class Tap:
             self._say(decisions)
             if not _ROUTED_OTHERWISE.intersection(event for event, _ in decisions):
                 handled = _received(connection) > before
-                self._say([trace.routed(topic) if handled else ("waits", "it is not handled yet, or is a duplicate")])
+                where = trace.routed(name, None if session is None else session.outbound)
+                self._say([where if handled else ("waits", "it is not handled yet, or is a duplicate")])
         if isinstance(packet, Connect):
             trace.connected(self)
 
@@ -221,6 +224,12 @@ class _Outgoing:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.transport, name)
+
+
+def _name_here(connection: Connection, topic: bytes) -> bytes:
+    """The topic that a message is routed by: over a bridge it may have another name than here."""
+    publishing = connection.handlers.publishing
+    return publishing.topics.incoming.name(topic) if isinstance(publishing, Incoming) else topic
 
 
 def _received(connection: Connection) -> int:

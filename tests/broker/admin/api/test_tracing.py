@@ -15,9 +15,12 @@ from protocol.acknowledgements import Puback
 from protocol.connack import Connack
 from protocol.connect import Connect
 from protocol.publish import Publish
+from protocol.suback import Suback
+from protocol.subscribe import Subscribe, Subscription
 from tests.broker.admin.api.conftest import OPERATOR, VIEWER
 from tests.broker.conftest import Start
 from tests.support.broker.admin import request
+from tests.support.broker.bridged import Remote, bridge
 from tests.support.broker.collecting import collect
 from tests.support.broker.events import events, wait_for_event
 from tests.support.broker.local import LocalBroker
@@ -83,6 +86,40 @@ def end(broker: BrokerProcess, watcher: Watcher) -> None:
     """Have the trace end: it runs at most as long as its broker."""
     broker.stop()
     watcher.end()
+
+
+def test_no_local(watched: tuple[BrokerProcess, Path]) -> None:
+    """Who has subscribed with No Local is not said to get its own message."""
+    broker, path = watched
+    at = broker.address()
+    with connected(at, 5, client_id="a") as client, connected(at, 5, client_id="b") as other:
+        client.send(Subscribe(7, [Subscription("t/1", 1, no_local=True)]))
+        client.expect(Suback)
+        watcher = Watcher(path, topic_filter="t/1")
+        client.publish("t/1", qos=1)
+        watcher.told("routed", "to nobody: only its publisher has subscribed, with No Local")
+        other.subscribe("t/1")
+        client.publish("t/1", qos=1)
+        watcher.told("routed", "to 'b'")
+        with connected(at, 5) as third:
+            third.publish("t/1", qos=1)
+        watcher.told("routed", "to 'b', 'a'")
+    end(broker, watcher)
+
+
+def test_a_bridge(start: Start, tmp_path: Path) -> None:
+    """What comes in by a bridge is said to be routed by its name here."""
+    with Remote() as remote:
+        own = bridge(remote, {"filter": "t/#", "direction": "in", "remote_prefix": "there/", "local_prefix": "here/"})
+        broker = start(sections=own | {"admin": {"socket": "a.sock"}})
+        wait_for_event(broker, "admin_socket")
+        connection = remote.accepted(filters=1)
+        with connected(broker.address(), 5, client_id="a") as client:
+            client.subscribe("here/t/#")
+            watcher = Watcher(tmp_path / "a.sock", client_id="$bridge/up")
+            connection.send(Publish(b"there/t/1", b"", 1, packet_id=1))
+            watcher.told("routed", "to 'a'")
+        end(broker, watcher)
 
 
 def test_client(watched: tuple[BrokerProcess, Path]) -> None:
