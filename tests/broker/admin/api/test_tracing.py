@@ -20,7 +20,7 @@ from protocol.subscribe import Subscribe, Subscription
 from tests.broker.admin.api.conftest import OPERATOR, VIEWER
 from tests.broker.conftest import Start
 from tests.support.broker.admin import request
-from tests.support.broker.bridged import Remote, bridge
+from tests.support.broker.bridged import Remote, bridge, publish, ring
 from tests.support.broker.collecting import collect
 from tests.support.broker.events import events, wait_for_event
 from tests.support.broker.local import LocalBroker
@@ -120,6 +120,20 @@ def test_a_bridge(start: Start, tmp_path: Path) -> None:
             connection.send(Publish(b"there/t/1", b"", 1, packet_id=1))
             watcher.told("routed", "to 'a'")
         end(broker, watcher)
+
+
+def test_a_bridge_over_websocket(watched: tuple[BrokerProcess, Path], tmp_path: Path) -> None:
+    """A trace that runs does not keep a bridge from connecting, and shows its packets."""
+    own = {"name": "up", "address": f"ws://127.0.0.1:{watched[0].address('ws').port}", "topics": [{"filter": "out/#"}]}
+    path = tmp_path / "b.sock"
+    with ring(tmp_path, "a") as brokers:
+        near = brokers.start("a", own | {"start": "lazy", "lazy_threshold": 1}, admin={"socket": str(path)})
+        wait_for_event(near, "admin_socket")
+        watcher = Watcher(path, client_id="$bridge/up")
+        publish(near, "out/1", b"x")
+        watcher.told("sent", packet="PUBLISH")
+        watcher.told("acknowledged", packet="PUBACK")
+    watcher.end()
 
 
 def test_client(watched: tuple[BrokerProcess, Path]) -> None:
