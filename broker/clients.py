@@ -14,6 +14,7 @@ from broker.runtime.endpoint import Endpoint
 from broker.runtime.timers import Timer
 from broker.storage.kept_session import KeptSession
 from broker.storage.kept_will import KeptWill
+from config.bridge import CLIENT_ID
 from protocol import properties as props
 from protocol.disconnect import Disconnect
 from protocol.errors import ProtocolError
@@ -143,9 +144,28 @@ class Clients:
     def __init__(self) -> None:
         self.by_id: dict[str, Client] = {}
         self.online = 0
-        """Number of connected clients."""
+        """Number of connected clients, without bridges: `mqtt.max_connections` is about those that come."""
+        self.bridges = 0
+        """Number of connected bridges."""
         self._places: list[Client | None] = []
         self._free: list[int] = []  # places of clients that are gone
+
+    @property
+    def connected(self) -> int:
+        """Number of connected clients, bridges included."""
+        return self.online + self.bridges
+
+    def note_bridge(self) -> None:
+        """The client that has been counted last is a bridge."""
+        self.online -= 1
+        self.bridges += 1
+
+    def note_detached(self, client: Client) -> None:
+        """A client is connected no longer."""
+        if client.session.client_id.startswith(CLIENT_ID):
+            self.bridges -= 1
+        else:
+            self.online -= 1
 
     def add(self, client: Client) -> None:
         """Register a client. Its id must not be in use."""

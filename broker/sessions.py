@@ -161,7 +161,7 @@ class Sessions:
 
     def detach(self, client: Client, will: Will | None, now: int, keep: bool) -> None:
         """Detach a session from its closed connection; `keep` is False if a clean start ends the session."""
-        self.clients.online -= 1
+        self.clients.note_detached(client)
         self.quotas.detach(client)
         host = DetachedHost(self)
         host.session = client.session

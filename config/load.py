@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from config import (
     address_rules,
     admin_rules,
+    bridge_rules,
     drop_events,
     environment,
     files,
@@ -190,6 +191,7 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     facts = partial.listeners(listeners)
     broken_rules = rules.broken(facts, partial.allow_anonymous(raw.values), partial.users(raw.values))
     broken_rules += rules.same_bridges(partial.bridge_names(raw.values))
+    broken_rules += bridge_rules.broken(partial.bridges(raw.values), partial.node_name(raw.values))
     broken_rules += address_rules.broken(
         partial.addresses(raw.values), partial.journal(raw.values), partial.priorities(raw.values)
     )

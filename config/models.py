@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from config import address_rules, admin_rules, bind_address, drop_events, rules
+from config import address_rules, admin_rules, bind_address, bridge_rules, drop_events, rules
 from config.access import Authentication, Authorization
 from config.address_settings import AddressSettings
 from config.admin import Admin
@@ -53,7 +53,7 @@ _ORIGIN: Final = re.compile(
 """RFC 6454, section 6.2: `null` is that of pages without one, such as files."""
 
 
-def _host_name() -> str:
+def host_name() -> str:
     """This machine's name as a valid node name."""
     name = re.sub(r"[^A-Za-z0-9._-]", "-", platform.node()).lstrip("._-")[:MAX_NAME]
     return name or "sluice"
@@ -160,7 +160,7 @@ class Config(Model):
 
     model_config = ConfigDict(hide_input_in_errors=True)  # parts of it are secret
 
-    node_name: Name = Field(default_factory=_host_name)
+    node_name: Name = Field(default_factory=host_name)
     """This broker's name in metrics and logs."""
     allow_anonymous: bool | None = None
     """Whether clients may connect without authentication. None = not set: only if there are no users."""
@@ -209,6 +209,7 @@ class Config(Model):
         facts = [_facts(index, listener) for index, listener in enumerate(self.listeners)]
         broken = rules.broken(facts, self.allow_anonymous, self.authentication.has_users)
         broken += rules.same_bridges([bridge.name for bridge in self.bridges])
+        broken += bridge_rules.broken([dict(bridge) for bridge in self.bridges], self.node_name)
         broken += address_rules.broken(
             [dict(address) for address in self.addresses],
             self.persistence.directory is not None,

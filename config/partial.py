@@ -13,8 +13,10 @@ from config.address_rules import Entry
 from config.address_settings import AddressSettings
 from config.admin import CHOSEN
 from config.bind_address import BindAddress, parse
+from config.bridge import Bridge
 from config.drop_events import DropEvents
 from config.layers import Path
+from config.models import host_name
 from config.mqtt import Mqtt
 from config.rules import ListenerFacts
 from config.session import Priority
@@ -84,6 +86,17 @@ def bridge_names(raw: Mapping[str, Any]) -> list[str | None]:
     """The name of each bridge; None if it cannot be parsed."""
     names = [bridge.get("name") for bridge in _bridges(raw)]
     return [name if isinstance(name, str) else None for name in names]
+
+
+def bridges(raw: Mapping[str, Any]) -> list[Entry]:
+    """The keys of each bridge that can be parsed."""
+    return _entries(Bridge, raw.get("bridges"))
+
+
+def node_name(raw: Mapping[str, Any]) -> str | None:
+    """The name of the node; None if it cannot be parsed."""
+    name = raw.get("node_name", host_name())
+    return name if isinstance(name, str) else None
 
 
 def addresses(raw: Mapping[str, Any]) -> list[Entry]:

@@ -144,7 +144,7 @@ class Backlog:
                 return False
             kept.done()
             packet_id = kept.next(window)
-        if not len(kept):
+        if kept.is_over(window):
             sender.kept = None
         return packet_id > 0
 

@@ -2,6 +2,8 @@
 
 from typing import final
 
+from mypy_extensions import i64
+
 from session.counters import Counters
 from session.outbox import PUBREL_HEAD, Outbox
 from session.window import WAIT_PUBCOMP, Inflight, Window
@@ -11,9 +13,12 @@ from session.window import WAIT_PUBCOMP, Inflight, Window
 class KeptWindow:
     """The deliveries of a kept window that are still to be resent to a new connection, in the order first sent."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, singly: bool) -> None:
+        """`singly`: each one waits until the last one is acknowledged, and the first one for `release`."""
         self._ids = list(window.entries)
         self._ids.reverse()
+        self.singly = singly
+        self._held = singly
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -24,7 +29,8 @@ class KeptWindow:
     def next(self, window: Window) -> int:
         """The next packet id, until `done`; 0 = none is left, or the window has no free slot (FC-1)."""
         ids = self._ids
-        if not ids or len(window.entries) - len(ids) >= window.limit:
+        limit: i64 = 1 if self.singly else window.limit
+        if not ids or self._held or len(window.entries) - len(ids) >= limit:
             return 0
         return ids[-1]
 
@@ -36,6 +42,20 @@ class KeptWindow:
         """A delivery was acknowledged before it was resent."""
         if packet_id in self._ids:
             self._ids.remove(packet_id)
+
+    def release(self) -> None:
+        """The first one may go."""
+        self._held = False
+
+    def is_over(self, window: Window) -> bool:
+        """Whether what is new may follow: nothing is left, and what has gone singly is acknowledged."""
+        return not self._ids and not (self.singly and window.entries)
+
+    def alone(self, window: Window) -> int:
+        """The packet id of the delivery that is under way singly; 0 = none is."""
+        if not self.singly or len(window.entries) - len(self._ids) != 1:
+            return 0
+        return next(iter(window.entries))  # they go in this order
 
 
 def resend(packet_id: int, inflight: Inflight, outbox: Outbox, counters: Counters, now: int) -> None:

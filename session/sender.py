@@ -42,6 +42,8 @@ class Sender:
         self.congested = False
         """Whether the transport buffer is above its high-water mark, until it is below the low one."""
         self._sets_retry = False  # whether the next delivery sets a timer for `retry`
+        self.resends_singly = False
+        """FC-8: whether the next connection gets the kept window one by one, after `KeptWindow.release`."""
         self.counters = Counters(now)
         self.counters.away = True
         self.outbox = Outbox()
@@ -289,7 +291,7 @@ class Sender:
         else:
             self.throttle.use(self.limits, self.window, now)
         if self.window.entries:
-            self.kept = KeptWindow(self.window)
+            self.kept = KeptWindow(self.window, self.resends_singly)
             if self._sets_retry:
                 self._set_retry(now)
         return self.kept is not None

@@ -90,6 +90,7 @@ class Bridge(Initiator):
         self._told = ("", 0)
         """The last failure that was logged, and when."""
         self._refusal_told_at = 0
+        self._stuck_told_at = 0
 
     # -- its beginning and end
 
@@ -102,6 +103,7 @@ class Bridge(Initiator):
         self._side.timeout = self._broker.settings.connect_timeout
         self._side.keep_alive = int(settings.keepalive) * SECOND
         self._side.leaves_will = settings.state_topic is not None
+        self._side.suspect.forget()
         self._backoff = Backoff(microseconds(settings.reconnect_min), microseconds(settings.reconnect_max))
         self._position = 0
         self._private = settings.try_private
@@ -221,12 +223,31 @@ class Bridge(Initiator):
             if self._connected_at == 0 and not self._private_taken:
                 self._private = self.settings.try_private and not self._private  # it may have been closed for that
             self._failed(connection.why)
+        if self._connected_at and not self._stopped and self.session.client is not None:
+            self._note_end(self.session.client.session, now)
         if self._attempt is None:
             self._again(now)
 
+    def _note_end(self, session: Session, now: int) -> None:
+        """Tell if the connections end again and again with the same message unacknowledged."""
+        suspect = self._side.suspect
+        publish = suspect.ended(session, now)
+        if publish is None:
+            return
+        topic, size = topic_name(publish.topic), publish.size
+        self.status.failure += (
+            f"; {suspect.ends} connections in a row have ended with the same message unacknowledged: "
+            f"{topic!r}, {size} bytes"
+        )
+        if now >= self._stuck_told_at + EPISODE or self._stuck_told_at == 0:
+            self._stuck_told_at = now
+            self._broker.events.log.warning(
+                "bridge_stuck", bridge=self.settings.name, topic=topic, size=size, connections=suspect.ends
+            )
+
     def _again(self, now: int) -> None:
         """Plan the next attempt."""
-        lasted = now - self._connected_at if self._connected_at else 0
+        lasted = 0 if self._connected_at == 0 or self._side.lacks() else now - self._connected_at
         self._position = 0 if lasted and self.settings.address_order == "in_order" else self._position + 1
         self._connected_at = 0
         if self._stopped:
@@ -290,6 +311,8 @@ class Bridge(Initiator):
             self.session.subscribe(now)
         retains = own.outgoing_retain and told.get(props.RETAIN_AVAILABLE) != 0
         outgoing = Outgoing(self._topics, self._broker.via, version, retains, broker_id(told) >= 0)
+        if self.session.client is not None:
+            self._side.suspect.begin(self.session.client.session, now)
         self.session.attach(connection, version, connack, outgoing, now)
         self._connected_at = now
         self._quiet_since = now

@@ -2,6 +2,7 @@
 
 from typing import Final, final
 
+from broker.bridge.suspect import Suspect
 from broker.connection.peer import Peer
 from broker.connection.side import Side
 from broker.runtime.clock import SECOND
@@ -89,10 +90,11 @@ class ClientSide(Side):
 
     def __init__(self, initiator: Initiator, wheel: Wheel) -> None:
         self.closed_by_other_end = "the connection was closed by the remote broker"
+        self.suspect = Suspect()
         self._initiator = initiator
         self._wheel = wheel
         self.timeout = 15 * SECOND
-        """Microseconds within which CONNACK has to come; 0 = any time."""
+        """Microseconds within which CONNACK has to come, and the answer to each SUBSCRIBE; 0 = any time."""
         self.keep_alive = 60 * SECOND
         """Microseconds."""
         self.leaves_will = False
@@ -128,10 +130,14 @@ class ClientSide(Side):
         elif isinstance(packet, Pubcomp):
             session.sender.acknowledge(packet_types.PUBCOMP, packet.packet_id, packet.reason_code, now)
         elif isinstance(packet, Suback | Unsuback):
-            self._answered(packet)
+            self._answered(connection, session, packet)
         elif isinstance(packet, Disconnect):
-            self._disconnected(connection, packet)
-        elif not isinstance(packet, Pingresp):
+            self._disconnected(connection, session, packet, now)
+        elif isinstance(packet, Pingresp):
+            kept = session.sender.kept
+            if kept is not None and not self._unanswered:
+                kept.release()
+        else:
             raise ProtocolError(f"{type(packet).__name__} must not be sent by a server")
 
     def _before_session(self, connection: Peer, packet: Packet, now: int) -> None:
@@ -148,6 +154,8 @@ class ClientSide(Side):
         self._refused = []
         self._unanswered = {}
         self._subscribe(connection, session, subscriptions, ended)
+        if self.timeout and self._unanswered:
+            AnswerTimer(self, self._wheel, connection, session).start(now)
 
     def _subscribe(
         self, connection: Peer, session: Session, subscriptions: list[Subscription], ended: list[str]
@@ -162,7 +170,11 @@ class ClientSide(Side):
             self._unanswered[packet_id] = [subscription.topic_filter]
             connection.socket.write(Subscribe(packet_id, [subscription]).encode(session.version))
         if not self._unanswered:
-            self._initiator.subscribed([])
+            self._subscribed(connection, session)
+
+    def lacks(self) -> int:
+        """How many SUBSCRIBEs and UNSUBSCRIBEs of the last connection are not answered."""
+        return len(self._unanswered)
 
     def _new_id(self, session: Session) -> int:
         """A packet id that no delivery has, and none gets before the answer: those of deliveries are counted up."""
@@ -171,7 +183,14 @@ class ClientSide(Side):
             packet_id = packet_id % _IDS + 1
         return packet_id
 
-    def _answered(self, packet: Suback | Unsuback) -> None:
+    def _subscribed(self, connection: Peer, session: Session) -> None:
+        """Each SUBSCRIBE is answered. A message that goes alone waits until all that went before is, too."""
+        self._initiator.subscribed(self._refused)
+        kept = session.sender.kept
+        if kept is not None and kept.singly:
+            connection.socket.write(PINGREQ_BYTES)
+
+    def _answered(self, connection: Peer, session: Session, packet: Suback | Unsuback) -> None:
         filters = self._unanswered.pop(packet.packet_id, None)
         if filters is None:
             raise ProtocolError(f"{type(packet).__name__} for packet identifier {packet.packet_id}, which is not known")
@@ -180,7 +199,7 @@ class ClientSide(Side):
                 raise ProtocolError(f"SUBACK with {len(packet.reason_codes)} reason codes, for {len(filters)} filters")
             self._refused += [each for each, code in zip(filters, packet.reason_codes, strict=False) if code >= REFUSED]
         if not self._unanswered:
-            self._initiator.subscribed(self._refused)
+            self._subscribed(connection, session)
 
     def _acknowledged(self, session: Session, packet: Puback | Pubrec, now: int) -> None:
         code = packet.reason_code
@@ -190,8 +209,11 @@ class ClientSide(Side):
             self._initiator.refused(session, packet, now)
         session.sender.acknowledge(packet.packet_type, packet.packet_id, code, now)
 
-    def _disconnected(self, connection: Peer, packet: Disconnect) -> None:
+    def _disconnected(self, connection: Peer, session: Session, packet: Disconnect, now: int) -> None:
         code = packet.reason_code
+        refusal = self.suspect.refusal(session, code)
+        if refusal is not None:
+            self._acknowledged(session, refusal, now)
         why = f"DISCONNECT by the remote broker: {_explained(packet.reason_code, packet)}"
         connection.ends_by = reason_codes.UNSPECIFIED_ERROR if code >= REFUSED else code
         connection.why = why
@@ -235,6 +257,38 @@ class ConnackTimer(Timer):
         """Close it."""
         if self.wanted():
             self.connection.close(reason="no CONNACK of the remote broker within mqtt.connect_timeout")
+
+
+@final
+class AnswerTimer(Timer):
+    """Closes a connection whose SUBSCRIBEs and UNSUBSCRIBEs are not answered in time."""
+
+    def __init__(self, side: ClientSide, wheel: Wheel, connection: Peer, session: Session) -> None:
+        self.connection = connection
+        self._side = side
+        self._wheel = wheel
+        self._session = session
+        self._seen = (0, 0)
+
+    def wanted(self) -> bool:
+        """False once all are answered, or it is closing."""
+        return not self.connection.gate.closed and self._side.lacks() > 0
+
+    def start(self, now: int) -> None:
+        """What comes meanwhile, answers or the retained messages before one, begins the time anew."""
+        self._seen = (self._side.lacks(), self._session.totals(now).received)
+        self._wheel.add(now + self._side.timeout, self)
+
+    def due(self, now: int) -> None:
+        """Close it, unless something has come, or the answer may wait in the socket."""
+        if not self.wanted():
+            return
+        seen = (self._side.lacks(), self._session.totals(now).received)
+        if seen != self._seen or self.connection.gate.reasons:
+            self.start(now)
+        else:
+            why = "the remote broker has not answered SUBSCRIBE or UNSUBSCRIBE within mqtt.connect_timeout"
+            self.connection.close(reason=why)
 
 
 @final

@@ -133,6 +133,7 @@ class LocalSession:
         client.attach(connection, client.identity, client.expiry_interval, False)
         rights_changed = client.rights_changed
         broker.handshake.attach(connection, client, client.permissions)
+        broker.clients.note_bridge()
         if rights_changed:
             self.renew(now)  # what waits has been looked at by rights only
         if broker.sessions.durable:

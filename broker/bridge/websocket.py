@@ -36,6 +36,8 @@ class ClientWebSocket:
         most = max(LEAST_FRAME, max_packet_size)
         self._protocol = ClientProtocol(uri, subprotocols=[Subprotocol("mqtt")], max_size=most)
         self._upper = upper
+        self._above = cast("asyncio.Protocol", upper)
+        """What gets what comes: `upper`, or a trace that stands before it."""
         self._below: asyncio.Transport | None = None
         self._open = False
         self._received = 0
@@ -71,7 +73,7 @@ class ClientWebSocket:
             self._fail("the remote broker answers the WebSocket handshake without end")
         self._flush()
         if pieces and not self._closing:
-            self._upper.data_received(b"".join(pieces))
+            self._above.data_received(b"".join(pieces))
         failed = self._protocol.handshake_exc or self._protocol.parser_exc
         if failed is not None:
             self._fail(f"WebSocket: {_text(failed)}")
@@ -96,18 +98,22 @@ class ClientWebSocket:
         self._closing = True
         connection = self._upper.connection
         connection.why = connection.why or self._failure
-        self._upper.connection_lost(error)
+        self._above.connection_lost(error)
         self._below = None
 
     def pause_writing(self) -> None:
         """Pass it on: there is no buffer here."""
-        self._upper.pause_writing()
+        self._above.pause_writing()
 
     def resume_writing(self) -> None:
         """Pass it on."""
-        self._upper.resume_writing()
+        self._above.resume_writing()
 
     # -- what the connection above calls
+
+    def set_protocol(self, above: asyncio.Protocol) -> None:
+        """From now on this gets what comes."""
+        self._above = above
 
     def write(self, data: bytes) -> None:
         """Write one binary frame."""
@@ -184,7 +190,7 @@ class ClientWebSocket:
 
     def _end(self) -> None:
         """Report the end of the stream to the connection above."""
-        if not self._upper.eof_received():
+        if not self._above.eof_received():
             self.close()
 
 

@@ -94,7 +94,7 @@ def test_a_trace() -> None:
         text = "x" * MOST_TEXT
         tap: Any = MagicMock()
         tap.connection.client_id = tap.connection.client.identity.user = text
-        tap.connection.host = "2001:db8::1"
+        tap.socket.host.return_value = "2001:db8::1"
         with tracing() as traced:
             for number in range(MOST_TOPICS + 1_000):
                 assert trace.concerns(f"t/{number}/".encode().ljust(1_000, b"x"))

@@ -193,3 +193,25 @@ def test_acknowledged_before_it_is_resent() -> None:
     peer.session.sender.acknowledge(packet_types.PUBACK, 5, 0, peer.now)
 
     assert [packet_id for _, packet_id, _ in resent(peer.run())] == [4, 6]
+
+
+def test_one_by_one() -> None:
+    """FC-8: what is resent singly waits for the release, then each for the last one; nothing new is sent before."""
+    peer = Peer(version=5)
+    peer.deliver("a", "b", qos=1)
+    peer.disconnect()
+    peer.publish("zero", qos=0)
+    peer.publish("c", qos=1)
+    sender = peer.session.sender
+    sender.resends_singly = True
+
+    assert resent(peer.connect(5)) == []
+    kept = sender.kept
+    assert kept is not None
+    assert kept.alone(sender.window) == 0
+    kept.release()
+    assert resent(peer.run()) == [("dup", 1, "a")]
+    assert kept.alone(sender.window) == 1
+    assert resent(peer.puback(1)) == [("dup", 2, "b")]
+    assert kept.alone(sender.window) == 2
+    assert resent(peer.puback(2)) == [("new", 0, "zero"), ("new", 3, "c")]

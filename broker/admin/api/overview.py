@@ -111,7 +111,7 @@ def overview_router(managed: Managed) -> APIRouter:
             ready=not reasons,
             not_ready_because=reasons,
             connections=len(broker.connections),
-            clients_connected=broker.clients.online,
+            clients_connected=broker.clients.connected,
             sessions=len(broker.clients),
             retained=len(broker.retained),
             groups=len(broker.router.shared.queues),

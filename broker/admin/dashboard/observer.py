@@ -63,7 +63,7 @@ class Observer:
         moment = Moment(
             **present(managed),
             sessions=len(broker.clients),
-            connected=broker.clients.online,
+            connected=broker.clients.connected,
             waits_for=sample.waits_for,
             congested=sum(each.congested for each in snapshot.listeners.values()),
             window_full=sum(each.window_full for each in snapshot.listeners.values()),

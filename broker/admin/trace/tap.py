@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from broker.admin.trace.framing import Framing, decode, packet_id_of, topic_of
 from broker.admin.trace.watched import Decision, WatchedReading
+from broker.bridge.incoming import Incoming
 from broker.connection.client_socket import ClientSocket
 from broker.connection.connection import Connection
 from protocol import properties as props
@@ -27,7 +28,7 @@ class Tap:
     """The protocol of a connection's transport, and what the connection writes to."""
 
     def __init__(self, socket: ClientSocket, trace: "Trace") -> None:
-        self._socket = socket
+        self.socket = socket
         self.connection = connection = socket.connection
         self.reading = WatchedReading(connection)
         self.told = trace.wanted.topic_filter is None
@@ -42,27 +43,27 @@ class Tap:
 
     def attach(self) -> None:
         """Begin; packets that have been received and are not handled yet are not shown."""
-        transport = self._socket.transport
+        transport = self.socket.transport
         if transport is None or self.connection.gate.closed:
             return
         self._from_client.split(self.connection.decoder.held())
         self._outgoing = _Outgoing(transport, self)
         transport.set_protocol(cast("asyncio.Protocol", self))
-        self._socket.transport = cast("asyncio.Transport", self._outgoing)
+        self.socket.transport = cast("asyncio.Transport", self._outgoing)
 
     def detach(self) -> None:
         """End: the connection has its transport again."""
         outgoing, self._outgoing = self._outgoing, None
-        if outgoing is not None and self._socket.transport is cast("asyncio.Transport", outgoing):
-            self._socket.transport = outgoing.transport
-            outgoing.transport.set_protocol(cast("asyncio.Protocol", self._socket))
+        if outgoing is not None and self.socket.transport is cast("asyncio.Transport", outgoing):
+            self.socket.transport = outgoing.transport
+            outgoing.transport.set_protocol(cast("asyncio.Protocol", self.socket))
 
     # -- what the transport calls
 
     def data_received(self, data: bytes) -> None:
         """Hand on what comes; packets that are shown one by one, so that what happens is that packet's doing."""
         if self._outgoing is None:
-            self._socket.data_received(data)
+            self.socket.data_received(data)
             return
         began = perf_counter()
         others: list[bytes] = []
@@ -82,29 +83,29 @@ class Tap:
     def _hand_on(self, data: bytes) -> None:
         """What the connection does then is not the trace's time."""
         began = perf_counter()
-        self._socket.data_received(data)
+        self.socket.data_received(data)
         self._trace.took -= perf_counter() - began
 
     def eof_received(self) -> bool:
         """The client sends no more."""
-        return self._socket.eof_received()
+        return self.socket.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed."""
-        self._socket.connection_lost(error)
+        self.socket.connection_lost(error)
         if self.told:
             self._trace.tell(self, "closed", text=self.connection.why)
         self._trace.forget(self)
 
     def pause_writing(self) -> None:
         """The send path is congested."""
-        self._socket.pause_writing()
+        self.socket.pause_writing()
         self._say([("congested", "the client or its network is slow: the send path is congested (FC-3)")])
 
     def resume_writing(self) -> None:
         """It is no longer."""
         self._say([("drained", "the send path is no longer congested")])
-        self._socket.resume_writing()
+        self.socket.resume_writing()
 
     # -- what the connection writes
 
@@ -156,8 +157,9 @@ class Tap:
         event = "acknowledged" if isinstance(packet, Puback | Pubrec | Pubcomp) else "received"
         trace.tell_packet(self, event, packet, topic)
         watched = None if connection.client is None else trace.watch(connection.client)
+        name, session = _name_here(connection, topic), connection.session
         if isinstance(packet, Publish):
-            trace.watch_receivers(topic)
+            trace.watch_receivers(name)
         before = _received(connection)
         self._hand_on(part)
         if isinstance(packet, Publish) and connection.session is not None:
@@ -165,7 +167,8 @@ class Tap:
             self._say(decisions)
             if not _ROUTED_OTHERWISE.intersection(event for event, _ in decisions):
                 handled = _received(connection) > before
-                self._say([trace.routed(topic) if handled else ("waits", "it is not handled yet, or is a duplicate")])
+                where = trace.routed(name, None if session is None else session.outbound)
+                self._say([where if handled else ("waits", "it is not handled yet, or is a duplicate")])
         if isinstance(packet, Connect):
             trace.connected(self)
 
@@ -221,6 +224,12 @@ class _Outgoing:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.transport, name)
+
+
+def _name_here(connection: Connection, topic: bytes) -> bytes:
+    """The topic that a message is routed by: over a bridge it may have another name than here."""
+    publishing = connection.handlers.publishing
+    return publishing.topics.incoming.name(topic) if isinstance(publishing, Incoming) else topic
 
 
 def _received(connection: Connection) -> int:

@@ -239,15 +239,18 @@ class Trace:
             if client is not None:
                 self.watch(client)
 
-    def routed(self, topic: bytes) -> Decision:
-        """Where a message that has just been handled has gone."""
+    def routed(self, topic: bytes, publisher: Outbound | None) -> Decision:
+        """Where a message that has just been handled has gone; `topic` is its name here."""
         receivers = self._receivers(topic)
         if receivers is None or not len(receivers):
             return "routed", "to nobody: there is no matching subscription"
-        names = [repr(shortened(_client_id(each))) for each in islice(_sessions(receivers), MOST_RECEIVERS)]
+        sessions = list(_sessions(receivers, publisher))
         groups = len(receivers.groups)
+        if not sessions and not groups:
+            return "routed", "to nobody: only its publisher has subscribed, with No Local"
+        names = [repr(shortened(_client_id(each))) for each in sessions[:MOST_RECEIVERS]]
         names += [f"{groups} shared subscriptions"] if groups else []
-        more = len(receivers) - groups - MOST_RECEIVERS
+        more = len(sessions) - MOST_RECEIVERS
         return "routed", f"to {', '.join(names)}" + (f" and {more} more" if more > 0 else "")
 
     def _receivers(self, topic: bytes) -> Receivers | None:
@@ -294,7 +297,7 @@ class Trace:
         connection = tap.connection
         identity = None if connection.client is None else connection.client.identity
         user = None if identity is None else identity.user
-        self._tell(connection.client_id, event, packet, topic, text, user=user, address=connection.socket.host())
+        self._tell(connection.client_id, event, packet, topic, text, user=user, address=tap.socket.host())
 
     def _tell(
         self,
@@ -333,8 +336,11 @@ class Trace:
             self._pending.append(ended | {"text": "the limit of lines is reached"})
 
 
-def _sessions(receivers: Receivers) -> Iterable[Outbound]:
-    return (route.outbound for route in [*receivers.routes, *receivers.special])
+def _sessions(receivers: Receivers, publisher: Outbound | None = None) -> Iterable[Outbound]:
+    """All that get a message of this publisher, which with No Local gets none of its own."""
+    for route in (*receivers.routes, *receivers.special):
+        if not route.no_local or route.own is not None or route.outbound is not publisher:
+            yield route.outbound
 
 
 def _client_id(outbound: Outbound) -> str:

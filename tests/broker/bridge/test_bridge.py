@@ -5,6 +5,8 @@ import pytest
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.acknowledgements import Puback, Pubrec, Pubrel
+from protocol.connack import Connack
+from protocol.connect import Connect
 from protocol.properties import Properties
 from protocol.publish import Publish
 from tests.broker.conftest import Start
@@ -173,3 +175,20 @@ def test_qos_2_goes_on_where_it_was(start: Start, remote: Remote) -> None:
     assert connection.expect(Pubrel).packet_id == message.packet_id
     connection.close()
     assert remote.accepted(session_present=True).expect(Pubrel).packet_id == message.packet_id
+
+
+def test_bridges_do_not_count_as_clients(start: Start, remote: Remote) -> None:
+    """`max_connections` is about clients: a bridge takes no place of theirs, nor gives one free when it ends."""
+    broker = start(sections=bridge(remote) | {"mqtt": {"max_connections": 1, "sys_interval": "1s"}})
+    connection = remote.accepted()
+    with connected(broker.address(), 5) as client:
+        client.subscribe("$SYS/broker/clients/connected")
+        wait_until(lambda: client.expect(Publish).payload == b"2", "both to be counted")
+        for _ in range(2):
+            connection.close()
+            connection = remote.accepted(session_present=True)  # the broker is full
+            client.publish("out/1", qos=1)
+            connection.take(1)
+            with WireClient(broker.address(), 5) as other:
+                other.send(Connect("other", True, version=5))
+                assert other.expect(Connack).reason_code == reason_codes.QUOTA_EXCEEDED

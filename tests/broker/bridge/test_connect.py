@@ -1,5 +1,6 @@
 """What a bridge says to a remote broker when it connects, and what it makes of the answer."""
 
+import time
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from protocol.suback import Suback
 from protocol.subscribe import Subscribe
 from tests.broker.conftest import Start
 from tests.support.broker.bridged import IN, Remote, bridge
+from tests.support.wire import connected
 
 
 def test_what_connect_says(start: Start, remote: Remote) -> None:
@@ -60,6 +62,32 @@ def test_a_remote_broker_that_says_nothing_is_left(start: Start, remote: Remote,
     for _ in range(2):
         remote.silent()
     broker.wait_for_output(lambda lines: any("no CONNACK of the remote broker" in line for line in lines), "the reason")
+
+
+def test_a_remote_broker_that_does_not_answer_subscribe_is_left(start: Start, remote: Remote) -> None:
+    """Without SUBACK within connect_timeout the attempt has failed: the next one goes to the next address."""
+    with Remote() as other:
+        own = bridge(remote, IN, {"filter": "more/#", "direction": "in"}, address=[remote.address, other.address])
+        broker = start(sections=own | {"mqtt": {"connect_timeout": "1s"}})
+        remote.accepted(filters=1).until_close()
+        told = "the remote broker has not answered SUBSCRIBE or UNSUBSCRIBE within mqtt.connect_timeout"
+        broker.wait_for_output(lambda lines: any(told in line for line in lines), "the reason")
+        other.accepted(filters=2)
+
+
+def test_messages_before_suback_are_taken(start: Start, remote: Remote) -> None:
+    """A remote broker may send many retained messages before SUBACK: while they come it is not left."""
+    broker = start(sections=bridge(remote, IN) | {"mqtt": {"connect_timeout": "1s"}})
+    connection = remote.accepted()
+    packet = connection.expect(Subscribe)
+    began = time.monotonic()
+    with connected(broker.address(), 5) as client:
+        client.subscribe("in/#")
+        while time.monotonic() < began + 2.5:
+            connection.send(Publish(b"in/1", b"", 0))
+            client.expect(Publish)
+    connection.send(Suback(packet.packet_id, [2]), Publish(b"in/1", b"", 1, packet_id=1))
+    assert connection.expect(Puback).packet_id == 1
 
 
 def test_the_log_says_who_closed(start: Start, remote: Remote) -> None:

@@ -15,9 +15,12 @@ from protocol.acknowledgements import Puback
 from protocol.connack import Connack
 from protocol.connect import Connect
 from protocol.publish import Publish
+from protocol.suback import Suback
+from protocol.subscribe import Subscribe, Subscription
 from tests.broker.admin.api.conftest import OPERATOR, VIEWER
 from tests.broker.conftest import Start
 from tests.support.broker.admin import request
+from tests.support.broker.bridged import Remote, bridge, publish, ring
 from tests.support.broker.collecting import collect
 from tests.support.broker.events import events, wait_for_event
 from tests.support.broker.local import LocalBroker
@@ -82,6 +85,54 @@ def watched(start: Start, tmp_path: Path, certificates: Certificates) -> tuple[B
 def end(broker: BrokerProcess, watcher: Watcher) -> None:
     """Have the trace end: it runs at most as long as its broker."""
     broker.stop()
+    watcher.end()
+
+
+def test_no_local(watched: tuple[BrokerProcess, Path]) -> None:
+    """Who has subscribed with No Local is not said to get its own message."""
+    broker, path = watched
+    at = broker.address()
+    with connected(at, 5, client_id="a") as client, connected(at, 5, client_id="b") as other:
+        client.send(Subscribe(7, [Subscription("t/1", 1, no_local=True)]))
+        client.expect(Suback)
+        watcher = Watcher(path, topic_filter="t/1")
+        client.publish("t/1", qos=1)
+        watcher.told("routed", "to nobody: only its publisher has subscribed, with No Local")
+        other.subscribe("t/1")
+        client.publish("t/1", qos=1)
+        watcher.told("routed", "to 'b'")
+        with connected(at, 5) as third:
+            third.publish("t/1", qos=1)
+        watcher.told("routed", "to 'b', 'a'")
+    end(broker, watcher)
+
+
+def test_a_bridge(start: Start, tmp_path: Path) -> None:
+    """What comes in by a bridge is said to be routed by its name here."""
+    with Remote() as remote:
+        own = bridge(remote, {"filter": "t/#", "direction": "in", "remote_prefix": "there/", "local_prefix": "here/"})
+        broker = start(sections=own | {"admin": {"socket": "a.sock"}})
+        wait_for_event(broker, "admin_socket")
+        connection = remote.accepted(filters=1)
+        with connected(broker.address(), 5, client_id="a") as client:
+            client.subscribe("here/t/#")
+            watcher = Watcher(tmp_path / "a.sock", client_id="$bridge/up")
+            connection.send(Publish(b"there/t/1", b"", 1, packet_id=1))
+            watcher.told("routed", "to 'a'")
+        end(broker, watcher)
+
+
+def test_a_bridge_over_websocket(watched: tuple[BrokerProcess, Path], tmp_path: Path) -> None:
+    """A trace that runs does not keep a bridge from connecting, and shows its packets."""
+    own = {"name": "up", "address": f"ws://127.0.0.1:{watched[0].address('ws').port}", "topics": [{"filter": "out/#"}]}
+    path = tmp_path / "b.sock"
+    with ring(tmp_path, "a") as brokers:
+        near = brokers.start("a", own | {"start": "lazy", "lazy_threshold": 1}, admin={"socket": str(path)})
+        wait_for_event(near, "admin_socket")
+        watcher = Watcher(path, client_id="$bridge/up")
+        publish(near, "out/1", b"x")
+        watcher.told("sent", packet="PUBLISH")
+        watcher.told("acknowledged", packet="PUBACK")
     watcher.end()
 
 
