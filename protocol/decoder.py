@@ -118,9 +118,9 @@ class Decoder:
         # The chunk whose beginning has completed it (then _chunk is that packet), and the position after that.
         self._next: bytes | None = None
         self._next_position: i64 = 0
-        self.at_end: bool = True
         # The topic of the last PUBLISH; the next one often has the same: not checked again. At first any valid topic.
         self._last_topic: bytes = b"/"
+        self.at_end: bool = True  # the three booleans share eight bytes
         self._connected: bool = False
         self._mqtt31: bool = False
         self._error: MQTTError | None = None

@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64, mypyc_attr, u8
 
 from protocol import reason_codes
 from protocol.publish import Publish
@@ -43,10 +43,10 @@ class Outbox:
     """Pieces of packets in the order in which they go out, for a client of one protocol version."""
 
     def __init__(self) -> None:
-        self.version: i64 = 4
         self.maximum_packet_size: i64 = 0
         """The client's, in bytes; 0 = none stated."""
-        self.maximum_qos: i64 = 2
+        self.version: u8 = 4  # beside the next one: both share eight bytes
+        self.maximum_qos: u8 = 2
         """What has a higher QoS is sent with this one: a server may not take it [MQTT-3.2.2-11]."""
         self.aliases: Aliases | None = None
         """None = the client accepts no topic aliases."""

@@ -105,8 +105,9 @@ class Sender:
         if self.outbox.maximum_packet_size and self.outbox.too_large(publish):
             counters.count_drop("too_large", publish)  # [MQTT-3.1.2-24]
             return 0
-        if publish.qos > self.outbox.maximum_qos:
-            publish = publish.at(self.outbox.maximum_qos, publish.retain)
+        most = i64(self.outbox.maximum_qos)
+        if publish.qos > most:
+            publish = publish.at(most, publish.retain)
         if publish.qos == 0:
             self.outbox.add_publish(publish, 0, now)
         else:

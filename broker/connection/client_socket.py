@@ -36,16 +36,10 @@ class ClientSocket(Socket):
         """`origin`: of a client behind a trusted proxy."""
         super().__init__(origin)
         self.connection = connection = Connection(handlers, listener)
-        self.handlers = handlers
-        self._gate = connection.gate
         self._uncommitted: Uncommitted | None = None
         """What waits for a commit of the journal (FC-27)."""
         self._undrained: Undrained | None = None
         """What the client leaves undrained, while its send path is congested."""
-        self._closes_when_committed = False
-        """Whether it is closed when the last commit has returned."""
-        self._reason_was_sent = False
-        """Whether the reason of that is among what waits."""
         if origin is not None:
             connection.peer = origin.peer
         connection.socket = self
@@ -55,27 +49,28 @@ class ClientSocket(Socket):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """A client has connected."""
         self.transport = transport
-        self.handlers.totals.sockets += 1
+        self.connection.handlers.totals.sockets += 1
         self.connection.opened(monotonic_us())
 
     def data_received(self, data: bytes) -> None:
         """Handle all complete packets, then write the answers."""
-        gate = self._gate
+        connection = self.connection
+        gate = connection.gate
         if gate.closed:
             return
-        connection = self.connection
-        self.handlers.totals.bytes_received += len(data)
+        handlers = connection.handlers
+        handlers.totals.bytes_received += len(data)
         connection.decoder.feed(data)
         if gate.reasons == 0:
-            self.handlers.run_queue.handle_chunk(connection, NANOSECONDS[0]() // 1000)  # `monotonic_us`, inline
+            handlers.run_queue.handle_chunk(connection, NANOSECONDS[0]() // 1000)  # `monotonic_us`, inline
 
     def eof_received(self) -> bool:
         """The client will send no more: handle what has come, and close."""
         connection = self.connection
-        if self.transport is not None and not self._gate.closed:
+        if self.transport is not None and not connection.gate.closed:
             connection.why = self.transport.get_extra_info("failure", "")
         connection.read_to_end()
-        if self._gate.reasons & AUTHENTICATING:
+        if connection.gate.reasons & AUTHENTICATING:
             return True  # the handshake closes, after what the client has sent behind CONNECT
         connection.close()
         return self._uncommitted is not None
@@ -83,11 +78,12 @@ class ClientSocket(Socket):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed, by either side."""
         connection = self.connection
+        gate = connection.gate
         transport = self.transport
-        if not self._gate.closed or self.handlers.events.debug:
+        if not gate.closed or connection.handlers.events.debug:
             connection.peer = connection.peer or peer_of(transport)  # lines may still be logged that name it
         self.transport = None
-        if not self._gate.closed:
+        if not gate.closed:
             if transport is not None:
                 connection.why = transport.get_extra_info("failure", "")
             if error is not None and transport is not None:
@@ -109,7 +105,7 @@ class ClientSocket(Socket):
             return
         session.set_congested(False, monotonic_us())
         self._undrained = None
-        self._gate.resume(UNDRAINED)
+        self.connection.gate.resume(UNDRAINED)
         self.connection.wake()
 
     # -- reading
@@ -154,7 +150,7 @@ class ClientSocket(Socket):
             self._write_now(self.transport, data)
 
     def _write_now(self, transport: asyncio.Transport, data: bytes) -> None:
-        self.handlers.totals.bytes_sent += len(data)
+        self.connection.handlers.totals.bytes_sent += len(data)
         transport.write(data)
 
     def congest_at(self, size: int) -> None:
@@ -179,7 +175,7 @@ class ClientSocket(Socket):
         if self._uncommitted is not None:
             self._hold(self._uncommitted, session, pieces, deliveries)
             return
-        totals = self.handlers.totals
+        totals = self.connection.handlers.totals
         if count > 1 and deliveries > LARGE_PIECE * count:
             for piece in pieces:
                 totals.bytes_sent += len(piece)
@@ -205,13 +201,13 @@ class ClientSocket(Socket):
         else:
             too_many = undrained.too_many_answers(pieces)
         if too_many:
-            self._gate.pause(UNDRAINED, monotonic_us())
+            self.connection.gate.pause(UNDRAINED, monotonic_us())
 
     # -- waiting for commits of the journal (FC-27)
 
     def hold_until(self, commit: int) -> None:
         """Write nothing more until this commit has returned."""
-        commits = self.handlers.commits
+        commits = self.connection.handlers.commits
         if commits is None or commits.committed >= commit:
             return
         uncommitted = self._uncommitted
@@ -230,7 +226,7 @@ class ClientSocket(Socket):
     def on_commit(self) -> None:
         """A commit has returned: write what waited for it."""
         uncommitted = self._uncommitted
-        commits = self.handlers.commits
+        commits = self.connection.handlers.commits
         if uncommitted is None or commits is None:
             return
         pieces, deliveries = uncommitted.take(commits.committed)
@@ -244,8 +240,8 @@ class ClientSocket(Socket):
             session = self.connection.session
             if self._undrained is not None and session is not None:
                 self._check_undrained(self._undrained, session, transport, pieces, deliveries)
-        if self._uncommitted is None and self._closes_when_committed:
-            self.close(monotonic_us(), self._reason_was_sent)
+        if self._uncommitted is None and uncommitted.closes:
+            self.close(monotonic_us(), uncommitted.reason_sent)
         elif uncommitted.congests and uncommitted.bytes <= CONGESTED // 4 and self._undrained is None:
             uncommitted.congests = False
             self.resume_writing()
@@ -257,10 +253,10 @@ class ClientSocket(Socket):
         """
         transport = self.transport
         assert transport is not None  # it is open
-        self.handlers.aborts.set(self.connection, now + CLOSE_TIMEOUT)
+        self.connection.handlers.aborts.set(self.connection, now + CLOSE_TIMEOUT)
         if self._uncommitted is not None:
-            self._closes_when_committed = True
-            self._reason_was_sent = reason_sent
+            self._uncommitted.closes = True
+            self._uncommitted.reason_sent = reason_sent
             return
         if reason_sent and transport.can_write_eof():
             # Closing a socket that holds received bytes resets the connection, and the client may lose the reason:
@@ -268,7 +264,7 @@ class ClientSocket(Socket):
             with suppress(OSError):  # asyncio's own transport raises it if the client has gone
                 transport.write_eof()
             transport.resume_reading()
-            self.handlers.lingering.set(self.connection, now + LINGER)
+            self.connection.handlers.lingering.set(self.connection, now + LINGER)
         else:
             transport.close()
 

@@ -27,6 +27,10 @@ class Uncommitted:
         """How many bytes wait."""
         self.congests = False
         """Whether the send path counts as congested because of them."""
+        self.closes = False
+        """Whether the socket is to be closed when the last commit has returned."""
+        self.reason_sent = False
+        """Whether the reason of that is among what waits."""
         self._queue: deque[_Held] = deque()
 
     def hold_until(self, commit: int) -> bool:

@@ -6,7 +6,7 @@ decoder. When the last one ends, the run queue has the rest handled, and then re
 
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i16
 
 from broker.runtime.endpoint import Endpoint
 
@@ -54,7 +54,7 @@ class ReadGate:
     """The gate of one connection."""
 
     def __init__(self, endpoint: Endpoint, resumer: Resumer) -> None:
-        self.reasons: i64 = 0
+        self.reasons: i16 = 0  # with the two that follow it has eight bytes
         """The sum of the reasons why reading is paused; 0 = it is not."""
         self.closed = False
         """Whether further input of the client is ignored."""
