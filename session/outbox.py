@@ -38,6 +38,7 @@ class Rewriter:
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
 
+@mypyc_attr(acyclic=True)  # neither pieces, aliases nor a rewriter refer to it: 16 bytes less
 @final
 class Outbox:
     """Pieces of packets in the order in which they go out, for a client of one protocol version."""

@@ -106,10 +106,11 @@ class LocalSession:
         held = client.session.subscriptions or {}
         for topic_filter in [each for each in held if each not in wanted]:
             self._broker.subscribing.end(client, topic_filter)
+        publishes = any(topic.comes_in for topic in settings.topics)  # else No Local would only cost time
         fresh = [
-            Subscription(topic_filter, qos, no_local=True, retain_as_published=True, retain_handling=1)
+            Subscription(topic_filter, qos, no_local=publishes, retain_as_published=True, retain_handling=1)
             for topic_filter, qos in wanted.items()
-            if topic_filter not in held or held[topic_filter].qos != qos
+            if topic_filter not in held or (held[topic_filter].qos, held[topic_filter].no_local) != (qos, publishes)
         ]
         codes = self._broker.subscribing.add(client, fresh, now)
         refused = [each.topic_filter for each, code in zip(fresh, codes, strict=True) if code > 2]

@@ -268,6 +268,11 @@ class ClientSocket(Socket):
         else:
             transport.close()
 
+    def abort(self) -> None:
+        """Close at once, without writing what is left."""
+        if self.transport is not None:
+            self.transport.abort()
+
 
 def _below(transport: asyncio.Transport | None, name: str) -> int:
     """Bytes that a transport with frames says it has."""

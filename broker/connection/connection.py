@@ -299,10 +299,9 @@ class Connection(Peer):
         if not self.gate.closed:
             self.ends_by = reason_codes.UNSPECIFIED_ERROR
         self._begin_closing()
-        transport = self.socket.transport
-        if transport is not None:
+        if self.socket.transport is not None:
             self.why = self.why or "aborted by the broker"
-            transport.abort()
+            self.socket.abort()
 
     def _begin_closing(self) -> None:
         """Ignore further input, and give back what the client has sent; a login does not wait for its turn any longer.

@@ -39,6 +39,9 @@ class Socket:
     def close(self, now: int, reason_sent: bool) -> None:
         """Close once what is left has been written. `reason_sent`: the other end gets the time to read the last."""
 
+    def abort(self) -> None:
+        """Close at once, without writing what is left."""
+
     def held(self) -> int:
         """Bytes received that no complete packet has come of, also those below MQTT."""
         return 0
