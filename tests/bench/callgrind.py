@@ -96,15 +96,19 @@ BY_NAME: Final = {pattern.name: pattern for pattern in PATTERNS}
 class Topic:
     """Its publishers and subscribers, connected."""
 
-    def __init__(self, broker: BrokerProcess, number: int, pattern: Pattern, clients: ExitStack) -> None:
-        def connected() -> WireClient:
+    def __init__(
+        self, near: BrokerProcess, far: BrokerProcess, number: int, pattern: Pattern, clients: ExitStack
+    ) -> None:
+        """The publishers are at `near`, the subscribers at `far`, which may be the same broker."""
+
+        def connected(broker: BrokerProcess) -> WireClient:
             client = clients.enter_context(WireClient(broker.address(), timeout=TIMEOUT))
             client.connect()
             return client
 
         self._pattern = pattern
-        self._publishers = [connected() for _ in range(pattern.together)]
-        self._subscribers = [connected() for _ in range(pattern.subscribers)]
+        self._publishers = [connected(near) for _ in range(pattern.together)]
+        self._subscribers = [connected(far) for _ in range(pattern.subscribers)]
         topic = f"topic/{number}"
         for subscriber in self._subscribers:
             subscriber.subscribe(topic, qos=pattern.qos)
@@ -150,10 +154,13 @@ def _expect_all(client: WireClient, kind: type[Packet], count: int) -> None:
         client.expect(kind)
 
 
-def play(broker: BrokerProcess, pattern: Pattern, rounds: int, count: Callable[[bool], object]) -> None:
+def play(
+    near: BrokerProcess, far: BrokerProcess, pattern: Pattern, rounds: int, count: Callable[[bool], object]
+) -> None:
     """Have the pattern's clients exchange messages. `count` turns counting on after FEW rounds, and off at the end."""
     with ExitStack() as clients:
-        topics = [Topic(broker, number, pattern, clients) for number in range(pattern.publishers // pattern.together)]
+        count_of_topics = pattern.publishers // pattern.together
+        topics = [Topic(near, far, number, pattern, clients) for number in range(count_of_topics)]
         for number in range(FEW + rounds):
             if number == FEW:
                 count(True)
@@ -164,27 +171,44 @@ def play(broker: BrokerProcess, pattern: Pattern, rounds: int, count: Callable[[
         count(False)
 
 
-def instructions(python: str, pattern: Pattern, rounds: int) -> float:
-    """Return the instructions for each delivery in so many rounds, or as many as have LEAST deliveries."""
+def instructions(python: str, pattern: Pattern, rounds: int, bridged: bool = False) -> float:
+    """Return the instructions for each delivery in so many rounds, or as many as have LEAST deliveries.
+
+    `bridged`: the subscribers are at another broker, to which a bridge leads; both are counted together.
+    """
     rounds = max(rounds, -(-LEAST // pattern.deliveries))
-    callgrind = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--instr-atstart=no")
-    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-        # -I: neither PYTHONPATH nor the working directory decides what runs, only the installation.
-        command = (*callgrind, python, "-I", "-m", "broker")
-        broker = start_sluice(Path(folder), sections=pattern.sections, command=command, seconds=TIMEOUT)
-        try:
-            play(broker, pattern, rounds, partial(_switch, broker.pid))
-        finally:
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as name, ExitStack() as stack:
+        near = far = _start(stack, python, Path(name) / "far", pattern.sections)
+        if bridged:
+            bridge = {"name": "far", "address": f"127.0.0.1:{far.address().port}", "proto_ver": "3.1.1"}
+            sections = pattern.sections | {"bridges": [bridge | {"topics": [{"filter": "topic/#"}]}]}
+            near = _start(stack, python, Path(name) / "near", sections)
+            near.wait_for_output(lambda lines: any("bridge_connected" in line for line in lines), "the bridge", TIMEOUT)
+        brokers = [near, far] if bridged else [near]
+        play(near, far, pattern, rounds, partial(_switch, [broker.pid for broker in brokers]))
+        for broker in brokers:
             broker.stop(TIMEOUT)
-        collected = COLLECTED.search(broker.stderr)
-    if collected is None:
-        raise RuntimeError(f"callgrind has not counted; the broker printed:\n{broker.stderr}")
-    return int(collected[1]) / (rounds * pattern.deliveries)
+        collected = [COLLECTED.search(broker.stderr) for broker in brokers]
+    counts = [int(each[1]) for each in collected if each is not None]
+    if len(counts) < len(brokers):
+        raise RuntimeError(f"callgrind has not counted; the broker printed:\n{near.stderr}")
+    return sum(counts) / (rounds * pattern.deliveries)
 
 
-def _switch(pid: int, on: bool) -> None:
-    command = ["callgrind_control", f"--instr={'on' if on else 'off'}", str(pid)]
-    subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT)
+def _start(stack: ExitStack, python: str, folder: Path, sections: dict[str, object]) -> BrokerProcess:
+    callgrind = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--instr-atstart=no")
+    # -I: neither PYTHONPATH nor the working directory decides what runs, only the installation.
+    command = (*callgrind, python, "-I", "-m", "broker")
+    folder.mkdir()
+    broker = start_sluice(folder, sections=sections, command=command, seconds=TIMEOUT)
+    stack.callback(broker.stop, TIMEOUT)
+    return broker
+
+
+def _switch(pids: list[int], on: bool) -> None:
+    for pid in pids:
+        command = ["callgrind_control", f"--instr={'on' if on else 'off'}", str(pid)]
+        subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT)
 
 
 def table(figures: dict[tuple[str, str], list[float]], patterns: list[Pattern], brokers: list[str]) -> Grid:
@@ -198,6 +222,27 @@ def table(figures: dict[tuple[str, str], list[float]], patterns: list[Pattern], 
     return grid
 
 
+def _chosen(names: str) -> list[Pattern]:
+    for name in names.split(","):
+        if name not in BY_NAME:
+            raise typer.BadParameter(f"there is no pattern {name}; there are: {', '.join(BY_NAME)}")
+    return [BY_NAME[name] for name in names.split(",")]
+
+
+def _pythons(sluice: str, before: str | None, bridged: bool, err: Console) -> dict[str, str]:
+    """What is counted, and the Python that has it."""
+    if bridged and before:
+        raise typer.BadParameter("--bridged compares one Sluice with itself: leave --before out")
+    if bridged:
+        return {"bridged": sluice, "alone": sluice}
+    if not before:
+        return {"sluice": sluice}
+    try:
+        return {"sluice": sluice, "sluice-before": earlier.python_of(before, err.print)}
+    except LookupError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def main(
     patterns: Annotated[str, typer.Option(help=f"Of {', '.join(BY_NAME)}; separated by commas.")] = ",".join(BY_NAME),
     rounds: Annotated[int, typer.Option(min=1, help="How many rounds of messages are counted.")] = 30,
@@ -206,6 +251,9 @@ def main(
     before: Annotated[
         str | None, typer.Option(help="An earlier Sluice: a revision, which is built, or the Python that has it.")
     ] = None,
+    bridged: Annotated[
+        bool, typer.Option("--bridged", help="Beside that, what both brokers need if a bridge is between the clients.")
+    ] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write every count there.", callback=writable)
     ] = None,
@@ -213,18 +261,9 @@ def main(
     """Count Sluice's instructions for each delivery, beside those of an earlier Sluice. Needs valgrind."""
     if shutil.which("valgrind") is None:
         raise typer.BadParameter("valgrind is not installed (Debian: apt install valgrind)")
-    chosen = []
-    for name in patterns.split(","):
-        if name not in BY_NAME:
-            raise typer.BadParameter(f"there is no pattern {name}; there are: {', '.join(BY_NAME)}")
-        chosen.append(BY_NAME[name])
+    chosen = _chosen(patterns)
     err = Console(stderr=True)
-    pythons = {"sluice": sluice or sys.executable}
-    if before:
-        try:
-            pythons["sluice-before"] = earlier.python_of(before, err.print)
-        except LookupError as error:
-            raise typer.BadParameter(str(error)) from None
+    pythons = _pythons(sluice or sys.executable, before, bridged, err)
     figures: dict[tuple[str, str], list[float]] = {}
     with err.status("") as status:
         for number in range(times):
@@ -232,7 +271,7 @@ def main(
                 for broker, python in pythons.items():
                     status.update(f"time {number + 1} of {times}: {pattern.title}: {broker}")
                     try:
-                        figure = instructions(python, pattern, rounds)
+                        figure = instructions(python, pattern, rounds, broker == "bridged")
                     except (BrokerError, OSError) as error:
                         err.print(f"{broker} cannot be counted: {python} has to have Sluice installed: {error}")
                         raise typer.Exit(1) from None

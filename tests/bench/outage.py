@@ -117,13 +117,14 @@ class Outcome:
 def brokers(folder: Path, command: Sequence[str], plan: Plan) -> Iterator[tuple[Side, Side]]:
     """The broker with the bridge, and the remote one.
 
-    The remote one would have a machine of its own. Here both have a core, and it gives way.
+    The remote one would have a machine of its own: here it is on the core of the clients, and they go before it.
     """
     limits: dict[str, Any] = {"consumer_max_rate": plan.max_rate} if plan.max_rate else {}
     with ExitStack() as stack:
-        with machine.pinned(machine.cores().broker):
-            far = Side(folder, "far", ["nice", "-n", "19", *command], [])
+        with machine.pinned(machine.cores().generator):
+            far = Side(folder, "far", ["nice", "-n", "5", *command], [])
             stack.callback(far.stop)
+        with machine.pinned(machine.cores().broker):
             bridge: dict[str, Any] = {"name": "far", "address": f"127.0.0.1:{far.address.port}", "reconnect_max": "2s"}
             bridge |= {"topics": [{"filter": "near/#"}], "session": limits}
             near = Side(folder, "near", command, [bridge], plan.memory)
@@ -135,8 +136,8 @@ def brokers(folder: Path, command: Sequence[str], plan: Plan) -> Iterator[tuple[
 def measure(folder: Path, command: Sequence[str], plan: Plan) -> Outcome:
     """Go through all phases."""
     outcome = Outcome()
-    core = machine.cores().broker
     with brokers(folder, command, plan) as (near, far), ExitStack() as stack:
+        cores = {near: machine.cores().broker, far: machine.cores().generator}
         subscriber = Subscriber("sub-far", far.address, "near/#")
         stack.callback(subscriber.stop)
         wait_until(subscriber.ready.is_set, "the subscriber")
@@ -148,14 +149,15 @@ def measure(folder: Path, command: Sequence[str], plan: Plan) -> Outcome:
         far.halt()
         look(near, outcome.during, plan.seconds)
         outcome.waiting = publisher.sent - subscriber.count()
-        with machine.pinned(core):
+        with machine.pinned(cores[far]):
             far.go_on()
         began = time.monotonic()
         for victim in [near, far] * plan.kills:
             look(near, outcome.killed, 2.0)
-            with machine.pinned(core):
+            with machine.pinned(cores[victim]):
                 victim.kill()
         until = began + 2 * plan.seconds + 300
+        look(near, outcome.after, 2.0)
         while subscriber.count() < publisher.sent - plan.rate and time.monotonic() < until:
             look(near, outcome.after, LOOK)
         outcome.caught_up = time.monotonic() - began

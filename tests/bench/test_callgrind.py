@@ -17,7 +17,7 @@ def test_each_is_played(pattern: Pattern, tmp_path: Path) -> None:
     """The clients of each pattern get all messages of all rounds; counting is begun and ended once."""
     switched: list[bool] = []
     with start_sluice(tmp_path, sections=pattern.sections) as broker:
-        callgrind.play(broker, replace(pattern, publishers=2 * pattern.together), 2, switched.append)
+        callgrind.play(broker, broker, replace(pattern, publishers=2 * pattern.together), 2, switched.append)
     assert switched == [True, False]
 
 
