@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 from broker.connection.client_socket import ClientSocket
+from broker.runtime.endpoint import CLOSED_SOCKET
 from broker.runtime.own_thread import in_own_thread
 from config.bridge import Bridge, BridgeTls, RemoteAddress
 from config.file_sizes import read_bytes
@@ -76,9 +77,12 @@ async def dial(
 ) -> None:
     """Open a connection; it sends CONNECT by itself. Raises OSError."""
 
+    made: list[ClientSocket] = []
+
     def protocol() -> asyncio.Protocol:
         # Native classes cannot inherit asyncio.Protocol, and event loops only call its methods.
         socket = new_socket()
+        made.append(socket)
         if not address.websocket:
             return cast("asyncio.Protocol", socket)
         from broker.bridge.websocket import ClientWebSocket
@@ -89,4 +93,10 @@ async def dial(
     if context is not None:
         name = bridge.tls.server_name if bridge.tls is not None and bridge.tls.server_name else address.host
     loop = asyncio.get_running_loop()
-    await loop.create_connection(protocol, address.host, address.port, ssl=context, server_hostname=name)
+    try:
+        await loop.create_connection(protocol, address.host, address.port, ssl=context, server_hostname=name)
+    finally:
+        for each in made:
+            if each.transport is None:  # uvloop makes it before it connects, and never tells it that this has failed
+                each.connection.abort()
+                each.connection.socket = CLOSED_SOCKET  # else the two would be garbage that refers to itself

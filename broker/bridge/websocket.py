@@ -32,9 +32,9 @@ class ClientWebSocket:
     """A protocol for the transport below, and a transport for the connection above."""
 
     def __init__(self, address: RemoteAddress, upper: ClientSocket, max_packet_size: int) -> None:
-        uri = parse_uri(str(address))
-        most = max(LEAST_FRAME, max_packet_size)
-        self._protocol = ClientProtocol(uri, subprotocols=[Subprotocol("mqtt")], max_size=most)
+        self._uri = parse_uri(str(address))
+        self._most = max(LEAST_FRAME, max_packet_size)
+        self._protocol: ClientProtocol  # made when the transport below is open: it is a cycle, which has to be ended
         self._upper = upper
         self._above = cast("asyncio.Protocol", upper)
         """What gets what comes: `upper`, or a trace that stands before it."""
@@ -51,6 +51,7 @@ class ClientWebSocket:
         """Ask for a WebSocket."""
         self._below = below
         self._upper.transport = cast("asyncio.Transport", self)
+        self._protocol = ClientProtocol(self._uri, subprotocols=[Subprotocol("mqtt")], max_size=self._most)
         self._protocol.send_request(self._protocol.connect())
         self._flush()
 
@@ -100,6 +101,7 @@ class ClientWebSocket:
         connection.why = connection.why or self._failure
         self._above.connection_lost(error)
         self._below = None
+        _end_cycles(self._protocol)
 
     def pause_writing(self) -> None:
         """Pass it on: there is no buffer here."""
@@ -192,6 +194,16 @@ class ClientWebSocket:
         """Report the end of the stream to the connection above."""
         if not self._above.eof_received():
             self.close()
+
+
+def _end_cycles(protocol: ClientProtocol) -> None:
+    """Its parser and its exceptions refer to what holds them: they would be left to the garbage collector."""
+    protocol.parser.close()
+    for error in (protocol.handshake_exc, protocol.parser_exc):
+        if error is not None:
+            error.__traceback__ = None
+            error.args = ()
+            vars(error).clear()
 
 
 def _text(error: Exception) -> str:
