@@ -139,6 +139,9 @@ class Backlog:
                 sender.counters.tell_lost("too_large", inflight.publish)
             elif not is_publish or throttle is None or throttle.may_resend(now):
                 resend(packet_id, inflight, sender.outbox, sender.counters, now)
+                if is_publish and inflight.publish.qos == 0:  # that is all that a server takes: nothing acknowledges it
+                    window.remove(packet_id, inflight, now)
+                    sender.completed(packet_id, inflight, now)
             else:
                 sender.arm(throttle.next_at(now))
                 return False

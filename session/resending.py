@@ -6,7 +6,7 @@ from mypy_extensions import i64
 
 from session.counters import Counters
 from session.outbox import PUBREL_HEAD, Outbox
-from session.window import WAIT_PUBCOMP, Inflight, Window
+from session.window import WAIT_PUBACK, WAIT_PUBCOMP, Inflight, Window
 
 
 @final
@@ -59,11 +59,20 @@ class KeptWindow:
 
 
 def resend(packet_id: int, inflight: Inflight, outbox: Outbox, counters: Counters, now: int) -> None:
-    """Put the PUBLISH into the outbox again, or the PUBREL if PUBREC has been received."""
+    """Put the PUBLISH into the outbox again, or the PUBREL if PUBREC has been received.
+
+    A server may take less than the QoS that the PUBLISH had before the reconnect [MQTT-3.2.2-11].
+    """
     inflight.last_sent_at = now
+    if inflight.phase != WAIT_PUBCOMP and inflight.publish.qos > i64(outbox.maximum_qos):
+        inflight.publish = inflight.publish.at(i64(outbox.maximum_qos), inflight.publish.retain)
+        inflight.phase = WAIT_PUBACK
     if inflight.phase == WAIT_PUBCOMP:
         outbox.add_acknowledgement(PUBREL_HEAD, packet_id)
         counters.begin_uncommon().resent_pubrel += 1
+    elif inflight.publish.qos == 0:
+        outbox.add_publish(inflight.publish, 0, now)
+        counters.begin_uncommon().resent_publish += 1
     else:
         outbox.add_resent_publish(inflight.publish, packet_id, now)
         counters.begin_uncommon().resent_publish += 1

@@ -113,6 +113,20 @@ def test_a_lower_maximum_qos_is_kept_to(start: Start, remote: Remote) -> None:
     assert (message.payload, message.qos, message.retain) == (b"exactly", 1, False)
 
 
+@pytest.mark.parametrize("most", [0, 1])
+def test_what_is_under_way_keeps_to_a_lower_maximum_qos_too(start: Start, remote: Remote, most: int) -> None:
+    """What was sent at QoS 2 goes on at the QoS of the remote broker's next CONNACK, with what is behind it."""
+    broker = start(sections=bridge(remote))
+    connection = remote.accepted(properties={props.RECEIVE_MAXIMUM: 2})
+    publish(broker, "out/1", b"1", b"2", b"3", qos=2)
+    ids = [connection.expect(Publish).packet_id for _ in range(2)]
+    connection.close()
+    connection = remote.accepted(session_present=True, properties={props.MAXIMUM_QOS: most, props.RECEIVE_MAXIMUM: 2})
+    taken = connection.take(3)
+    assert [(each.payload, each.qos) for each in taken] == [(b"1", most), (b"2", most), (b"3", most)]
+    assert [each.packet_id for each in taken[:2]] == (ids if most else [0, 0])
+
+
 def test_what_is_too_large_under_its_name_there_is_not_sent(start: Start, remote: Remote) -> None:
     """The remote broker's Maximum Packet Size is about the packet that it gets, with the longer name and the path."""
     topic = {"filter": "out/#", "remote_prefix": "a/long/prefix/"}
