@@ -273,7 +273,7 @@ class ReceivedIds:
         if not self.limits.tolerate_receive_maximum:  # [MQTT-3.3.4-7]
             raise MQTTError(
                 reason_codes.RECEIVE_MAXIMUM_EXCEEDED,
-                f"more than {self.limits.receive_maximum} QoS 1 and 2 PUBLISHes unacknowledged; the CONNACK's Receive "
-                "Maximum is the limit, session.receive_maximum",
+                f"more than {self.limits.receive_maximum} QoS 1 and 2 PUBLISHes unacknowledged; the Receive Maximum "
+                "is the limit, session.receive_maximum",
             )
         counters.begin_uncommon().receive_maximum_exceeded += 1

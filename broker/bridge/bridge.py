@@ -327,8 +327,8 @@ class Bridge(Initiator):
             connection.socket.write(Publish(own.state_topic.encode(), _ONLINE, 0, outgoing.retains).encode(version))
         if own.start == "lazy":
             self._plan(now + LOOK, now)
-        self._session_present = connack.session_present
-        return self._subscriptions(version, connack.session_present)
+        self._session_present = connack.session_present and not own.clean_start
+        return self._subscriptions(version, self._session_present)
 
     def _subscriptions(self, version: int, session_present: bool) -> tuple[list[Subscription], list[str]]:
         """What to subscribe to, and what not any more; MQTT 3.1.1 gets the retained messages with each SUBSCRIBE."""

@@ -137,6 +137,8 @@ class ClientSide(Side):
             kept = session.sender.kept
             if kept is not None and not self._unanswered:
                 kept.release()
+        elif isinstance(packet, Connack):
+            raise ProtocolError("a second CONNACK")
         else:
             raise ProtocolError(f"{type(packet).__name__} must not be sent by a server")
 

@@ -92,7 +92,7 @@ class Publishing(PublishHandler):
         """Set the topic alias on this connection, or look it up [MQTT-3.3.2-7, -12]."""
         most = self._capabilities.topic_alias_maximum
         if alias > most:  # [MQTT-3.3.2-9]
-            raise TopicAliasInvalid(f"PUBLISH with Topic Alias {alias}; the CONNACK allows up to {most}")
+            raise TopicAliasInvalid(f"PUBLISH with Topic Alias {alias}; at most {most} is allowed")
         aliases = connection.aliases
         if aliases is None:
             aliases = connection.aliases = ReceivedAliases()

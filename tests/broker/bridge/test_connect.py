@@ -54,6 +54,16 @@ def test_subscriptions_that_are_not_confirmed_are_asked_for_again(start: Start, 
     assert connection.expect(Puback).packet_id == 1  # a SUBSCRIBE would bring the retained messages again
 
 
+def test_a_session_that_cannot_be_there_is_not_believed_in(start: Start, remote: Remote) -> None:
+    """With clean_start a bridge subscribes each time, also if CONNACK says that a session has been kept."""
+    start(sections=bridge(remote, IN, proto_ver="3.1.1", clean_start=True))
+    for _ in range(2):
+        connection = remote.accepted(session_present=True, filters=1)
+        connection.send(Publish(b"in/1", b"", 1, packet_id=1))
+        assert connection.expect(Puback).packet_id == 1
+        connection.close()
+
+
 @pytest.mark.parametrize("scheme", ["mqtt", "ws"])
 def test_a_remote_broker_that_says_nothing_is_left(start: Start, remote: Remote, scheme: str) -> None:
     """Without CONNACK within connect_timeout the bridge closes, says so, and tries again; so does a WebSocket."""

@@ -5,7 +5,9 @@ import pytest
 from protocol import properties as props
 from protocol import reason_codes
 from protocol.acknowledgements import Puback, Pubrec, Pubrel
+from protocol.connack import Connack
 from protocol.disconnect import Disconnect
+from protocol.packet import Packet
 from protocol.publish import Publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe
@@ -162,6 +164,22 @@ def test_a_broken_protocol_ends_the_connection_only(start: Start, remote: Remote
     remote.accepted(filters=1)
     named = '"bridge": "up"'
     broker.wait_for_output(lambda lines: any("bridge_failed" in line and named in line for line in lines), "a reason")
+
+
+@pytest.mark.parametrize(
+    ("packet", "told"),
+    [
+        (Connack(False, 0), "a second CONNACK"),
+        (Publish(b"in/1", b"", 0, False, {props.TOPIC_ALIAS: 99}), "Topic Alias 99; at most 10 is allowed"),
+    ],
+)
+def test_the_log_does_not_take_the_remote_broker_for_a_client(
+    start: Start, remote: Remote, packet: Packet, told: str
+) -> None:
+    """The log says what the remote broker does wrong, and nothing of a CONNACK that the bridge would have sent."""
+    broker = start(sections=bridge(remote, IN))
+    remote.accepted(filters=1).send(packet)
+    broker.wait_for_output(lambda lines: any("bridge_failed" in line and told in line for line in lines), told)
 
 
 def test_client_ids_of_bridges_are_reserved(start: Start, remote: Remote) -> None:
