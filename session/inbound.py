@@ -45,12 +45,18 @@ class Inbound:
         if self._ids is not None:
             self._ids.disconnect()
 
-    def begin_anew(self) -> None:
-        """The other end has lost its session: what it sends with a known packet id is new [MQTT-3.2.2-5]."""
+    def begin_anew(self) -> int:
+        """The other end has lost its session: what it sends with a known packet id is new [MQTT-3.2.2-5].
+
+        Returns the commit that has to be on disk before anything is asked of it (FC-27): else a restart would know the
+        ids again, and take what is new for a duplicate. 0 = none.
+        """
+        commit = 0
         ids = [] if self._ids is None else self._ids.begin_anew()
         if self.journal is not None:
             for packet_id in ids:
-                self._sender.outbox.wait_for(self.journal.forget(packet_id))
+                commit = self.journal.forget(packet_id)
+        return commit
 
     def restore(self, packet_ids: list[int], now: int) -> None:
         """FC-27: packet ids that waited for PUBREL before the process began, oldest first."""

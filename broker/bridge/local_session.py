@@ -140,7 +140,9 @@ class LocalSession:
         if broker.sessions.durable:
             broker.sessions.keep(client, version, self._owner(client), None)
         if not connack.session_present:
-            session.inbound.begin_anew()
+            commit = session.inbound.begin_anew()
+            if commit:
+                connection.socket.hold_until(commit)
         connection.session = session  # needed by `arm`, which `connect` may call
         session.connect(
             connection,

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from broker.connection.uncommitted import Uncommitted
 from protocol import properties as props
-from protocol.acknowledgements import Puback
+from protocol.acknowledgements import Puback, Pubrec
 from protocol.connack import Connack
 from protocol.connect import Connect
 from protocol.disconnect import Disconnect
@@ -72,6 +72,23 @@ def test_end_of_the_stream() -> None:
         commit(local, disk)
         assert [type(packet) for packet in client.received()] == [Puback, Publish]
         assert client.transport.closed
+
+
+def test_what_is_asked_of_a_server_that_lost_its_session() -> None:
+    """That its packet ids are forgotten is on disk first: after a restart none of them is a duplicate."""
+    disk = SlowDisk()
+    with LocalBroker(journal=disk.journal()) as local:
+        client = kept_client(local, disk, "client")
+        client.send(Publish(b"none", b"", 2, packet_id=5))
+        commit(local, disk)
+        assert isinstance(client.received()[0], Pubrec)
+        inbound = local.broker.clients.by_id["client"].session.inbound
+        local.run(lambda: client.socket.hold_until(inbound.begin_anew()))
+        local.run(lambda: client.socket.write(Pingreq().encode(5)))
+        assert client.received() == []
+        commit(local, disk)
+        assert isinstance(client.received()[0], Pingreq)
+        assert inbound.begin_anew() == 0
 
 
 def test_take_over() -> None:
