@@ -23,6 +23,7 @@ HOT = (
     "broker/addresses",
     "broker/auth",
     "broker/bridge",
+    "broker/cluster",
     "broker/connection",
     "broker/quotas",
     "broker/routing",

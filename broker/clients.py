@@ -15,6 +15,7 @@ from broker.runtime.timers import Timer
 from broker.storage.kept_session import KeptSession
 from broker.storage.kept_will import KeptWill
 from config.bridge import CLIENT_ID
+from config.cluster import CELL
 from protocol import properties as props
 from protocol.disconnect import Disconnect
 from protocol.errors import ProtocolError
@@ -144,9 +145,9 @@ class Clients:
     def __init__(self) -> None:
         self.by_id: dict[str, Client] = {}
         self.online = 0
-        """Number of connected clients, without bridges: `mqtt.max_connections` is about those that come."""
+        """Number of connected clients, without bridges and cells: `mqtt.max_connections` is about those that come."""
         self.bridges = 0
-        """Number of connected bridges."""
+        """Number of connected bridges and cells."""
         self._places: list[Client | None] = []
         self._free: list[int] = []  # places of clients that are gone
 
@@ -162,7 +163,7 @@ class Clients:
 
     def note_detached(self, client: Client) -> None:
         """A client is connected no longer."""
-        if client.session.client_id.startswith(CLIENT_ID):
+        if client.session.client_id.startswith((CLIENT_ID, CELL)):
             self.bridges -= 1
         else:
             self.online -= 1

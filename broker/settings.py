@@ -6,6 +6,7 @@ from typing import Any, Final, final
 from broker.clients import NEVER_EXPIRES
 from broker.runtime.clock import SECOND
 from config.address_settings import AddressSettings
+from config.cluster import CELL
 from config.models import Config
 from config.session import Session as SessionSettings
 from session.address import AddressRule
@@ -70,6 +71,7 @@ class Settings:
         self.profiles = {}
         for name, session in config.profiles.items():
             self.profiles[name] = limits = before.get(name) or Limits(gate=self.limits.gate)
+            limits.of_cell = name == CELL
             _set(limits, config, session)
 
 

@@ -17,6 +17,7 @@ from config import (
     address_rules,
     admin_rules,
     bridge_rules,
+    cluster_rules,
     drop_events,
     environment,
     files,
@@ -197,6 +198,7 @@ def _between_keys(raw: Layer) -> Iterator[Problem]:
     )
     broken_rules += admin_rules.broken(*partial.admin(raw.values), facts)
     broken_rules += drop_events.broken(*partial.drop_topic(raw.values))
+    broken_rules += cluster_rules.broken(partial.workers(raw.values), raw.values)
     for broken in broken_rules:
         yield _problem(broken.path, broken.message, raw)
     named = partial.file_names(raw.values)

@@ -14,11 +14,12 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from config import address_rules, admin_rules, bind_address, bridge_rules, drop_events, rules
+from config import address_rules, admin_rules, bind_address, bridge_rules, cluster_rules, drop_events, rules
 from config.access import Authentication, Authorization
 from config.address_settings import AddressSettings
 from config.admin import Admin
 from config.bridge import Bridge
+from config.cluster import CELL, LINKS, Cluster
 from config.drop_events import DropEvents
 from config.layers import dotted
 from config.mqtt import Mqtt
@@ -46,6 +47,9 @@ from config.value_types import (
 
 DEFAULT_BIND: Final = "127.0.0.1:1883"
 """The bind address without configuration: this machine only, MQTT's port."""
+
+CHECKED: Final = {"addresses", "bridges", "quotas", "admin", "mqtt", "listeners"}
+"""Sections that `config.cluster_rules` looks at."""
 
 _ORIGIN: Final = re.compile(
     r"null|[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII
@@ -179,6 +183,8 @@ class Config(Model):
     """FC-35: who is told of each delivery that is dropped. None = nobody."""
     bridges: list[Bridge] = Field(default_factory=list)
     """Connections that the broker opens to other brokers; empty = none."""
+    cluster: Cluster = Field(default_factory=Cluster)
+    """Processes that serve the clients behind one port."""
     persistence: Persistence = Field(default_factory=Persistence)
     admin: Admin = Field(default_factory=Admin)
     metrics: Metrics = Field(default_factory=Metrics)
@@ -189,7 +195,10 @@ class Config(Model):
         """FC-39: flow control of the listeners and bridges that have keys of `session` of their own, by their names."""
         own = [(each.name, each.session) for each in self.listeners]
         own += [(each.local_id, each.session) for each in self.bridges]
-        return {name: session.over(self.session) for name, session in own if session is not None}
+        profiles = {name: session.over(self.session) for name, session in own if session is not None}
+        if self.cluster.count > 1:
+            profiles[CELL] = self.session.model_copy(update=LINKS)
+        return profiles
 
     @property
     def denies_by_default(self) -> bool:
@@ -218,6 +227,8 @@ class Config(Model):
         listen = None if self.admin.listen is None else bind_address.parse(self.admin.listen)
         way_in = bool(self.admin.tokens) or self.admin.socket is not None
         broken += admin_rules.broken(listen, self.admin.tls is not None, way_in)
+        if self.cluster.count > 1:
+            broken += cluster_rules.broken(self.cluster.count, self.model_dump(include=CHECKED))
         if self.drop_events is not None:
             broken += drop_events.broken(self.drop_events.topic, self.mqtt.max_topic_levels)
         return "; ".join(f"{dotted(problem.path)}: {problem.message}" for problem in broken)

@@ -14,6 +14,7 @@ from config.address_settings import AddressSettings
 from config.admin import CHOSEN
 from config.bind_address import BindAddress, parse
 from config.bridge import Bridge
+from config.cluster import Cluster
 from config.drop_events import DropEvents
 from config.layers import Path
 from config.models import host_name
@@ -91,6 +92,15 @@ def bridge_names(raw: Mapping[str, Any]) -> list[str | None]:
 def bridges(raw: Mapping[str, Any]) -> list[Entry]:
     """The keys of each bridge that can be parsed."""
     return _entries(Bridge, raw.get("bridges"))
+
+
+def workers(raw: Mapping[str, Any]) -> int:
+    """The number of workers; 1 if it cannot be parsed."""
+    found = raw.get("cluster")
+    try:
+        return Cluster.model_validate(found if isinstance(found, dict) else {}).count
+    except ValidationError:
+        return 1
 
 
 def node_name(raw: Mapping[str, Any]) -> str | None:

@@ -59,6 +59,8 @@ class Limits:
     stalled_window: int = 60_000_000
     overflow_patience: int = 5_000_000
     """FC-16. Here 0 means off."""
+    of_cell: bool = False
+    """Whether its sessions are links to other cells (broker/cluster)."""
     gate: bool = True
     """False switches FC-3 off, as the baseline of the experiment. No configuration sets it."""
     fairness: int = FIFO

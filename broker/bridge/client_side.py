@@ -2,6 +2,7 @@
 
 from typing import Final, final
 
+from broker.bridge.packet_ids import free_packet_id
 from broker.bridge.suspect import Suspect
 from broker.connection.peer import Peer
 from broker.connection.side import Side
@@ -25,9 +26,6 @@ from session.session import Session
 
 REFUSED: Final = reason_codes.UNSPECIFIED_ERROR
 """Reason codes from this one on say no."""
-FAR: Final = 32_768
-"""Half of all packet ids."""
-_IDS: Final = 65_535
 _FOR_CLIENTS: Final = frozenset(
     (
         reason_codes.MALFORMED_PACKET,
@@ -164,11 +162,11 @@ class ClientSide(Side):
     ) -> None:
         """Each filter has a packet of its own: some brokers take only a few at once."""
         for topic_filter in ended:
-            packet_id = self._new_id(session)
+            packet_id = free_packet_id(session, self._unanswered)
             self._unanswered[packet_id] = []
             connection.socket.write(Unsubscribe(packet_id, [topic_filter]).encode(session.version))
         for subscription in subscriptions:
-            packet_id = self._new_id(session)
+            packet_id = free_packet_id(session, self._unanswered)
             self._unanswered[packet_id] = [subscription.topic_filter]
             connection.socket.write(Subscribe(packet_id, [subscription]).encode(session.version))
         if not self._unanswered:
@@ -177,13 +175,6 @@ class ClientSide(Side):
     def lacks(self) -> int:
         """How many SUBSCRIBEs and UNSUBSCRIBEs of the last connection are not answered."""
         return len(self._unanswered)
-
-    def _new_id(self, session: Session) -> int:
-        """A packet id that no delivery has, and none gets before the answer: those of deliveries are counted up."""
-        packet_id = (session.sender.window.last_id + FAR) % _IDS + 1
-        while packet_id in session.sender.window.entries or packet_id in self._unanswered:
-            packet_id = packet_id % _IDS + 1
-        return packet_id
 
     def _subscribed(self, connection: Peer, session: Session) -> None:
         """Each SUBSCRIBE is answered. A message that goes alone waits until all that went before is, too."""

@@ -48,6 +48,7 @@ app.add_typer(ctl_app, name="ctl")
 app.add_typer(user_app, name="user")
 app.add_typer(import_app, name="import")
 
+Channel = Annotated[int | None, typer.Option("--cell", hidden=True, help="The descriptor of a cell's channel.")]
 Gate = Annotated[bool, typer.Option("--developer-gate/--no-developer-gate", hidden=True)]
 Dashboard = Annotated[
     bool,
@@ -73,7 +74,9 @@ def _root(
 
 @app.command()
 @configured
-def run(loaded: config.Loaded, dashboard: Dashboard = False, developer_gate: Gate = True) -> None:
+def run(
+    loaded: config.Loaded, dashboard: Dashboard = False, cell: Channel = None, developer_gate: Gate = True
+) -> None:
     """Serve MQTT clients until interrupted."""
     from broker.admin.server import start_admin
     from broker.cli.checking import unusable_tls
@@ -84,10 +87,22 @@ def run(loaded: config.Loaded, dashboard: Dashboard = False, developer_gate: Gat
     if problems := unusable_tls(loaded):
         print(f"sluice: {config.ConfigError(problems)}", file=sys.stderr)
         raise typer.Exit(CONFIG_PROBLEM)
-    configure(loaded.config.log)
     try:
+        configure(loaded.config.log)
+        if cell is None:
+            _check_cells(loaded.config, dashboard)
+            if loaded.config.cluster.count > 1:
+                _run_cells(loaded)
         show_link = print_link if dashboard else None
-        _serve(Server(loaded.config, developer_gate, loaded, show_link, start_admin))
+        if cell is None:
+            _serve(Server(loaded.config, developer_gate, loaded, show_link, start_admin))
+        else:
+            from broker.server.membership import Membership
+
+            membership = Membership(cell)
+            own = membership.own(loaded)
+            configure(own.config.log, membership.cell.number)
+            _serve(Server(own.config, developer_gate, own, show_link, start_admin, membership))
     except FailedError as failure:
         print(f"sluice: {failure}", file=sys.stderr)
         raise typer.Exit(DISK_FAILED) from None
@@ -167,6 +182,24 @@ def _spark_jobs(command: str, context: typer.Context) -> NoReturn:
     """Replace this process by the job, so that signals reach the job and its exit status is returned."""
     arguments = [sys.executable, "-c", _RUN_JOB, command, *context.args]
     os.execv(sys.executable, arguments)  # noqa: S606 - without a shell the arguments are passed unchanged
+
+
+def _check_cells(own: config.Config, dashboard: bool) -> None:
+    """Raises OSError for what does not go with the number of workers."""
+    from broker.cluster.cell import misplaced
+
+    if dashboard and own.cluster.count > 1:
+        raise OSError("--dashboard does not go with cluster.workers above 1 yet")
+    if why := misplaced(own.persistence.directory, own.cluster.count):
+        raise OSError(why)
+
+
+def _run_cells(loaded: config.Loaded) -> NoReturn:
+    """Run as the keeper of several cells. Raises OSError."""
+    from broker.server.keeper import Keeper
+
+    command = [sys.executable, *sys.orig_argv[1:], "--cell"]
+    raise typer.Exit(asyncio.run(Keeper(loaded.config, command).run()))
 
 
 def _serve(server: "Server") -> None:

@@ -44,6 +44,12 @@ _FLAGS: Final = (
         typer.Option(metavar="NAME", help="This broker's name in metrics and logs."),
     ),
     _Flag(
+        "--workers",
+        "cluster.workers",
+        str,
+        typer.Option(metavar="N", help="Processes that serve clients behind one port; auto is one for each core."),
+    ),
+    _Flag(
         "--allow-anonymous",
         "allow_anonymous",
         bool,

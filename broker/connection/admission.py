@@ -9,6 +9,7 @@ from broker.connection.peer import Peer
 from broker.routing.topic_rules import TopicRules
 from broker.settings import Settings
 from config.bridge import CLIENT_ID
+from config.cluster import CELL
 from protocol import reason_codes
 from protocol.connect import MQTT_3_1, REFUSED_3_1_1, Connect, Will
 from protocol.errors import MQTTError, TopicNameInvalid, UnsupportedProtocolVersion
@@ -57,6 +58,11 @@ class Admission:
             raise MQTTError(
                 reason_codes.CLIENT_IDENTIFIER_NOT_VALID,
                 f"client id {client_id!r:.100}: those that begin with {CLIENT_ID} are of this broker's own bridges",
+            )
+        if client_id.startswith(CELL):
+            raise MQTTError(
+                reason_codes.CLIENT_IDENTIFIER_NOT_VALID,
+                f"client id {client_id!r:.100}: those that begin with {CELL} are of this broker's own cells",
             )
         if len(client_id.encode()) > settings.max_clientid_len:
             raise MQTTError(

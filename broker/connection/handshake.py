@@ -17,6 +17,7 @@ from broker.auth.permissions import Permissions, Who
 from broker.clients import Client
 from broker.connection.admission import Admission, will_refused
 from broker.connection.capabilities import Capabilities
+from broker.connection.homes import Homes
 from broker.connection.log import log_connected, log_taken_over
 from broker.connection.newcomers import Newcomers
 from broker.connection.peer import Peer
@@ -77,6 +78,8 @@ class Handshake:
         self._subscribing = subscribing
         self._via = via
         self.authorizer = authorizer
+        self.homes: Homes | None = None
+        """None: there is one cell."""
 
     def on_packet(self, connection: Peer, packet: Packet, now: int) -> None:
         """Handle a packet of a client without a session. Raises MQTTError to refuse the client."""
@@ -98,8 +101,13 @@ class Handshake:
             raise ProtocolError(f"{type(packet).__name__} before CONNACK")  # [MQTT-3.1.2-30]
 
     def _on_connect(self, connection: Peer, packet: Connect, now: int) -> None:
-        self._totals.connects += 1
         connection.client_id = packet.client_id
+        homes = self.homes
+        if homes is not None and packet.client_id and not homes.is_here(packet.client_id):
+            self._newcomers.keep(connection, packet)
+            homes.pass_on(connection, packet, now)
+            return
+        self._totals.connects += 1
         connection.maximum_packet_size = props.integer(packet.properties, props.MAXIMUM_PACKET_SIZE)
         self._admission.check_rate(connection, now)
         self._admission.check(packet)
@@ -200,7 +208,7 @@ class Handshake:
         version = packet.version
         client_id = packet.client_id
         if not client_id:
-            client_id = f"auto-{uuid4().hex}"
+            client_id = f"auto-{uuid4().hex}" if self.homes is None else self.homes.new_client_id()
             own_properties[props.ASSIGNED_CLIENT_IDENTIFIER] = client_id  # [MQTT-3.1.3-7]
             connection.client_id = client_id
         expiry_interval = self._expiry_interval(packet)

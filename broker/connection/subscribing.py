@@ -1,5 +1,6 @@
 """SUBSCRIBE and UNSUBSCRIBE."""
 
+from functools import partial
 from typing import Final, final
 
 from broker.auth.authorizer import Authorizer
@@ -13,6 +14,8 @@ from broker.routing.retained_feed import RetainedFeed
 from broker.routing.router import Router
 from broker.routing.topic_rules import TopicRules
 from broker.routing.waiting import recheck_waiting
+from broker.runtime.clock import monotonic_us
+from broker.runtime.endpoint import Endpoint
 from broker.settings import Settings
 from protocol import properties as props
 from protocol import reason_codes
@@ -26,6 +29,7 @@ from protocol.unsuback import Unsuback
 from protocol.unsubscribe import Unsubscribe
 from session.session import Session
 
+_NO_ANSWER: Final = "another cell has not answered in time: what it publishes might be missed (CL-1)"
 _NAMED: Final = 3
 """Refused filters that a SUBACK names, at most."""
 
@@ -65,19 +69,51 @@ class Subscribing:
             if client.bridge:  # MQTT 5 bridges set these options themselves
                 subscription.no_local = True
                 subscription.retain_as_published = True
-        codes = self.add(client, packet.subscriptions, now)
+        codes, fresh = self._add_all(client, packet.subscriptions, now)
         refused = [
             subscription.topic_filter
             for subscription, code in zip(packet.subscriptions, codes, strict=True)
             if code >= reason_codes.UNSPECIFIED_ERROR
         ]
-        _suback(session, packet.packet_id, codes, refused)
+        cells = self._router.cells
+        filters = [each.topic_filter for each in packet.subscriptions]
+        if cells is None or not cells.unknown(filters):
+            self._feed(client, fresh, now)
+            _suback(session, packet.packet_id, codes, refused)
+        else:
+            connection = client.connection
+            assert connection is not None  # it has sent SUBSCRIBE
+            answer = partial(self._answer_late, client, connection, fresh, packet.packet_id, codes, refused)
+            cells.when_known(filters, answer, partial(connection.close, reason_codes.SERVER_UNAVAILABLE, _NO_ANSWER))
         if self._events.debug:
-            filters = [each.topic_filter for each in packet.subscriptions]
             log_subscribed(self._events, session.client_id, filters, codes)
+
+    def _answer_late(
+        self,
+        client: Client,
+        connection: Endpoint,
+        fresh: list[Subscription],
+        packet_id: int,
+        codes: list[int],
+        refused: list[str],
+    ) -> None:
+        """CL-1: what is published anywhere after SUBACK arrives, so it had to wait for the other cells."""
+        if client.connection is connection:
+            held = client.session.subscriptions or {}
+            self._feed(client, [each for each in fresh if held.get(each.topic_filter) is each], monotonic_us())
+            _suback(client.session, packet_id, codes, refused)
+            connection.wake()
 
     def add(self, client: Client, subscriptions: list[Subscription], now: int) -> list[int]:
         """Subscribe a session; the retained messages follow. Returns the reason code of each subscription."""
+        codes, fresh = self._add_all(client, subscriptions, now)
+        self._feed(client, fresh, now)
+        return codes
+
+    def _add_all(
+        self, client: Client, subscriptions: list[Subscription], now: int
+    ) -> tuple[list[int], list[Subscription]]:
+        """The reason code of each subscription, and those whose retained messages are to be sent."""
         session = client.session
         codes: list[int] = []
         fresh: list[Subscription] = []
@@ -91,12 +127,15 @@ class Subscribing:
             if client.kept is not None:
                 session.outbox.wait_for(client.kept.subscribed(subscription))
             codes.append(subscription.qos)
+        return codes, fresh
+
+    def _feed(self, client: Client, fresh: list[Subscription], now: int) -> None:
+        """Begin to send the retained messages of these subscriptions."""
         if fresh:
             feed = client.feed
             if feed is None:
                 feed = self.new_feed(client)
             client.feed = feed if feed.add(fresh, now) else None
-        return codes
 
     def new_feed(self, client: Client) -> RetainedFeed:
         """What delivers retained messages to a client."""

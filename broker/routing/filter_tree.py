@@ -37,6 +37,10 @@ class Subscribers:
         self.groups: dict[str, SharedQueue] | None = None
         """By share name; None until there is one."""
 
+    def has(self, outbound: Outbound) -> bool:
+        """Whether a session has a subscription that is not shared."""
+        return self.only is outbound if self.sessions is None else outbound in self.sessions
+
     def add(self, share: str, outbound: Outbound, subscription: Subscription, shared: SharedQueues) -> None:
         """Add a subscription; it replaces one of the same session and share name."""
         if share == NOT_SHARED:

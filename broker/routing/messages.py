@@ -41,7 +41,7 @@ class Messages:
             if verdict == CLOSED:
                 verdict = self._publish_state(publish, publisher)
             if publish.retain and verdict != FULL:
-                self.retained.store(publish, publisher.client_id)
+                self._retain(publish, publisher.client_id, publisher.outbound)
             return verdict
         finally:
             if journal is not None:
@@ -68,7 +68,7 @@ class Messages:
         try:
             verdict = self.router.route(publish, None)
             if publish.retain:
-                self.retained.store(publish, "")
+                self._retain(publish, "", None)
             return verdict
         finally:
             if journal is not None:
@@ -91,8 +91,13 @@ class Messages:
     def _publish_late(self, publish: Publish, client_id: str, publisher: Outbound | None) -> int:
         verdict = self.router.route_late(publish, publisher)
         if publish.retain:
-            self.retained.store(publish, client_id)
+            self._retain(publish, client_id, publisher)
         return verdict
+
+    def _retain(self, publish: Publish, client_id: str, publisher: Outbound | None) -> None:
+        self.retained.store(publish, client_id)
+        if self.router.cells is not None:
+            self.router.cells.retained(publish, publisher)
 
 
 def read_expiry(publish: Publish, properties: Properties, now: int) -> None:

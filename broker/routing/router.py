@@ -13,6 +13,7 @@ from typing import Final, final
 from broker.auth.authorizer import Authorizer
 from broker.routing.address_book import AddressBook
 from broker.routing.filter_tree import FilterTree, Subscribers
+from broker.routing.other_cells import OtherCells
 from broker.routing.receivers import Receivers, Route
 from broker.routing.shared_queues import SharedQueues
 from broker.routing.stale_topics import EACH_CACHED, StaleTopics
@@ -78,6 +79,8 @@ class Router:
         """FC-34: whether any queue tells publishers that it is full. If so, no message is routed without the cache."""
         self.authorizer = authorizer
         """None = all clients may receive the same."""
+        self.cells: OtherCells | None = None
+        """None = there is one cell."""
         self._merge = merge
         """Whether overlapping subscriptions of a session give one delivery; otherwise one each [MQTT-3.3.4-2]."""
         self._cached_topics = cached_topics
@@ -130,7 +133,7 @@ class Router:
                     return FULL
             publish.holder = receivers.address
             receivers.deliver_to_others(publish, publisher)
-            return MATCHED if receivers.address is None or len(receivers) > 0 else NOBODY
+            return MATCHED if len(receivers) > 0 else NOBODY
         return MATCHED if routes else NOBODY
 
     def _route_directly(self, publish: Publish, publisher: Outbound | None, exact: Subscribers | None) -> int:
@@ -221,6 +224,10 @@ class Router:
     def subscribe(self, outbound: Outbound, subscription: Subscription) -> None:
         """Add a subscription; it replaces one of the same session and filter [MQTT-3.8.4-3]."""
         share, topic_filter = split_share(subscription.topic_filter)
+        if self.cells is not None:
+            before = self._subscribers(topic_filter)
+            if before is None or not before.has(outbound):
+                self.cells.began(outbound, subscription.topic_filter)
         if is_wildcard(topic_filter):
             self._wildcard.at(topic_filter).add(share, outbound, subscription, self.shared)
             self._forget_all()
@@ -236,17 +243,22 @@ class Router:
     def unsubscribe(self, outbound: Outbound, subscribed: str) -> None:
         """Remove the subscription with the filter `subscribed`; nothing happens if there is none."""
         share, topic_filter = split_share(subscribed)
-        wildcard = is_wildcard(topic_filter)
-        subscribers = self._wildcard.get(topic_filter) if wildcard else self.topics.get(topic_filter)
+        subscribers = self._subscribers(topic_filter)
         if subscribers is None:
             return
+        if self.cells is not None and subscribers.has(outbound):
+            self.cells.ended(outbound, subscribed)
         subscribers.remove(share, outbound, self.shared)
-        if wildcard:
+        if is_wildcard(topic_filter):
             if subscribers.empty():
                 self._wildcard.forget(topic_filter)
             self._forget_all()
         else:
             self._forget(topic_filter)
+
+    def _subscribers(self, topic_filter: bytes) -> Subscribers | None:
+        """Those of just this filter; None = there have been none."""
+        return self._wildcard.get(topic_filter) if is_wildcard(topic_filter) else self.topics.get(topic_filter)
 
     def forget_topics(self) -> None:
         """Find the receivers of each topic anew: permissions have changed."""

@@ -48,8 +48,10 @@ class NextListeners(NamedTuple):
 class Listeners:
     """All listeners of one broker."""
 
-    def __init__(self, broker: Broker, opened_ahead: Opened) -> None:
+    def __init__(self, broker: Broker, opened_ahead: Opened, fixed: bool = False) -> None:
+        """`fixed`: other processes have the same listeners, so that a reload opens none."""
         self._broker = broker
+        self._fixed = fixed
         self._open: dict[str, OpenListener] = {}
         self._opened_ahead = opened_ahead
         self._closed = False
@@ -78,6 +80,8 @@ class Listeners:
 
     async def prepare(self, plan: ListenerPlan) -> NextListeners:
         """Bind the new sockets, and read the files of TLS again, before anything changes. Raises OSError."""
+        if self._fixed and (plan.opened or plan.closed):
+            raise OSError("with cluster.workers above 1 listeners are opened and closed by a restart only")
         changed: list[tuple[OpenListener, Listener, Followed | None]] = []
         for was, settings in plan.stay:
             one = self._open[was.name]

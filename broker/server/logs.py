@@ -6,6 +6,7 @@ If systemd's journal reads standard error, lines that would be text go to it wit
 import logging
 import os
 import sys
+from functools import partial
 from typing import Final, TextIO, cast
 
 import structlog
@@ -28,8 +29,8 @@ _SOURCES: Final = ("listener", "who")
 _lowest = logging.INFO
 
 
-def configure(log: Log) -> None:
-    """Set the configured level, limit and format."""
+def configure(log: Log, cell: int = 0) -> None:
+    """Set the configured level, limit and format. `cell`: the number of this process, if there are several."""
     set_level(log.level)
     limit(log.max_lines)
     rendering: list[structlog.types.Processor]
@@ -41,12 +42,13 @@ def configure(log: Log) -> None:
         processors=[
             _drop_below_level,
             _drop_beyond_limit,
+            *([partial(_add_cell, cell)] if cell else []),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *rendering,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),  # `_drop_below_level` decides
-        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, StandardError())),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, StandardError())),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[_Forward(logging.WARNING)], level=logging.WARNING, force=True)
@@ -98,6 +100,12 @@ def _drop_beyond_limit(_: object, method: str, event: structlog.types.EventDict)
     source = next((str(event[key]) for key in _SOURCES if key in event), "")
     if not LIMITS.admit(str(name), source, str(event.get("client_id", ""))):
         raise structlog.DropEvent
+    return event
+
+
+def _add_cell(cell: int, _: object, method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Say which of several processes a line is of."""
+    event.setdefault("cell", cell)
     return event
 
 

@@ -29,6 +29,7 @@ RESTART: Final = (
     (r"addresses.*", _HELD),
     (r"authentication\.(?!scram).*", _OPENED),
     (r"authorization\.(rules_file|acl_file|plugins).*", _OPENED),
+    (r"cluster\..*", "the cells start with the broker"),
     (r"persistence\..*", "the journal is opened when the broker starts"),
     (r"admin\.(socket|listen|tls).*", "operators are connected there"),
     (r"metrics\..*", "the export of the metrics starts with the broker"),

@@ -19,13 +19,12 @@ from broker.runtime.os_errors import text_of
 from broker.runtime.own_thread import in_own_thread
 from broker.runtime.timers import TICK
 from broker.server.admin_api import AdminApi, StartAdmin
+from broker.server.alone import Alone
 from broker.server.certificate_dates import CertificateDates, Shown
 from broker.server.garbage import spare_what_is_old
-from broker.server.handover import open_ahead
 from broker.server.listeners import Listeners
 from broker.server.logs import AUDIT, limit, set_level, tell_left_out
 from broker.server.memory import MemoryWatch, keep_freed
-from broker.server.notify import Notify
 from broker.server.reload import Changes, plan_reload, read_again, sources_after, summary
 from broker.server.shutdown import disconnect_all
 from broker.server.starting import introduction
@@ -69,10 +68,12 @@ class Server:
         loaded: Loaded | None = None,
         show_link: Callable[[str], None] | None = None,
         start_admin: StartAdmin | None = None,
+        membership: Alone | None = None,
     ) -> None:
         """`loaded`: where `config` comes from; None = from nowhere, so that it cannot be loaded again.
 
         `show_link` gets a link to the dashboard, which then is open in any case. `start_admin`: None = no admin API.
+        `membership`: which of several processes it is; None = it is the only one.
         """
         self._log = structlog.get_logger("sluice")
         self._log.info("starting", **introduction(config, None if loaded is None else loaded.file))
@@ -82,7 +83,8 @@ class Server:
         self._start_admin = start_admin
         self._again = None if loaded is None else loaded.again
         self._file = None if loaded is None else loaded.file
-        opened_ahead = open_ahead(config.listeners, config.persistence.directory)
+        self._membership = Alone() if membership is None else membership
+        opened_ahead = self._membership.open_ahead(config)
         self._persistence = open_persistence(config)
         journal = self._persistence.journal if self._persistence is not None else None
         self.broker = Broker(config, monotonic_us(), gate, journal)
@@ -91,11 +93,10 @@ class Server:
         self.reload_failed = False
         self.exporter: Exporter | None = None
         self.totals_walk = TotalsWalk(self.broker.clients, self.broker.totals, self.broker.router.shared)
-        self.listeners = Listeners(self.broker, opened_ahead)
+        self.listeners = Listeners(self.broker, opened_ahead, self._membership.shares_listeners)
         self.bridges = Bridges(self.broker)
         self._dates = CertificateDates(self._shown)
         self._memory = MemoryWatch(self.broker)
-        self._notify = Notify()
         self._stopping = asyncio.Event()
         self._serving = False
         self._exhausted_until = 0
@@ -137,9 +138,9 @@ class Server:
         self._tick(loop)
         self.bridges.start(self.config, monotonic_us())
         self._serving = True
-        self._notify.ready()
+        self._membership.serves()
         await self._stopping.wait()
-        self._notify.stopping()
+        self._membership.stops()
         self._log.info("stopping", connections=len(self.broker.connections))
         for task in list(self._tasks):
             task.cancel()
@@ -274,6 +275,7 @@ class Server:
     async def _open_all(self) -> "AdminApi | None":
         """Open the listeners and the admin socket. Raises OSError."""
         try:
+            await self._membership.join(self.broker, self.stop)
             for listener in self.config.listeners:
                 await self.listeners.open(listener)
             if self._start_admin is None:
@@ -327,7 +329,7 @@ class Server:
         now = monotonic_us()
         self.loop_delay.tick(now, now + TICK)
         self._memory.look(now)
-        self._notify.look(now)
+        self._membership.look(now)
         if self._persistence is not None:
             self._persistence.journal.look_at_clock()
         tell_left_out()
@@ -358,6 +360,7 @@ class Server:
     async def _close(self) -> int:
         """Stop listening, disconnect all clients, abort the rest after STOP_TIMEOUT; returns how many there were."""
         self.listeners.close()
+        self._membership.leave()
         count = len(self.broker.connections)
         gone = asyncio.Event()
         self.broker.connections.on_last_gone = gone.set

@@ -28,6 +28,7 @@ from config import (
     Token,
 )
 from config.access import FailedLogins
+from config.cluster import Cluster
 from config.drop_events import DropEvents
 from config.models import ProxyProtocol, WebSocket
 from config.persistence import Persistence
@@ -186,6 +187,8 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Mqtt, "keepalive_multiplier", [0.9, 0, -1, math.inf, math.nan, 101, "x", True, None]),
     (Mqtt, "session_expiry_interval", [-1, "2", None]),
     (Mqtt, "max_session_expiry_interval", [-1, "2", None]),
+    (Config, "cluster", ["x", 5, [], {"nodes": 3}]),
+    (Cluster, "workers", [0, 65, -1, 1.5, "x", None, True]),
     (Mqtt, "max_connections", [-1, 1.0, "x", None, True]),
     (Mqtt, "max_connection_rate", [-1, 1.0, "x", None, True]),
     (Mqtt, "server_keep_alive", [0, "0s", 0.5, 65_536, "x", "infinity", True]),
@@ -317,7 +320,7 @@ def test_no_key_is_left_out_of_the_rejections() -> None:
     """REFUSED has values for every key of every model."""
     tested = {(model, key) for model, key, _ in REFUSED}
     models: list[type[BaseModel]] = [Config, Listener, Tls, WebSocket, Mqtt, Authentication, FailedLogins]
-    models += [ScramUser, Rule, Token, Jwt, ProxyProtocol, Quota, DropEvents]
+    models += [ScramUser, Rule, Token, Jwt, ProxyProtocol, Quota, DropEvents, Cluster]
     models += [Authorization, Session, SlowConsumer, Priority, AddressSettings, Persistence, Admin, Metrics]
     assert tested == {(model, key) for model in models for key in model.model_fields}
 

@@ -1,0 +1,1 @@
+"""Workers: cells behind one port, and the links between them (CLUSTER.md)."""

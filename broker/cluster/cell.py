@@ -1,0 +1,94 @@
+"""Which cell this process is, and where the others are."""
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker.cluster.slots import home_of
+from broker.storage.directory import LOCK
+from config.cluster import CELL
+from config.memory import watermark
+from config.models import Config
+
+_JOURNAL: Final = "cell-"
+
+
+class Cell(NamedTuple):
+    """One process of several that serve the clients of one broker."""
+
+    number: int
+    """From 1 on."""
+    cells: int
+    """How many cells there are."""
+    directory: Path
+    """Of their Unix sockets; nobody else may enter it."""
+
+    @property
+    def others(self) -> list[int]:
+        """The numbers of the other cells."""
+        return [number for number in range(1, self.cells + 1) if number != self.number]
+
+    def is_home(self, client_id: str) -> bool:
+        """Whether this cell serves a client."""
+        return home_of(client_id, self.cells) == self.number
+
+    def links_at(self, number: int) -> Path:
+        """Where a cell accepts links."""
+        return self.directory / f"{number}.links"
+
+    def sockets_at(self, number: int) -> Path:
+        """Where a cell takes over sockets of its clients."""
+        return self.directory / f"{number}.sockets"
+
+
+def client_id_of(number: int) -> str:
+    """The client id of a cell at the others."""
+    return f"{CELL}/{number}"
+
+
+def number_of(client_id: str) -> int:
+    """The number of the cell with this client id; 0 = it is none."""
+    place, _, number = client_id.partition("/")
+    return int(number) if place == CELL and number.isascii() and number.isdigit() else 0
+
+
+def name_of(node_name: str, number: int) -> str:
+    """The name of a cell in metrics and logs."""
+    return f"{node_name}.{number}"
+
+
+def configuration_of(config: Config, number: int) -> Config:
+    """The configuration of one cell: what each has for itself has its number."""
+    own = config.persistence
+    directory = None if own.directory is None else journal_of(own.directory, number)
+    return config.model_copy(
+        update={
+            "node_name": name_of(config.node_name, number),
+            "memory_watermark": watermark(config).bytes // config.cluster.count,
+            "persistence": own.model_copy(update={"directory": directory}),
+            "mqtt": config.mqtt.model_copy(update={"shared_subscription_available": False}),
+        }
+    )
+
+
+def journal_of(directory: Path, number: int) -> Path:
+    """The directory of one cell's journal."""
+    return directory / f"{_JOURNAL}{number}"
+
+
+def misplaced(directory: Path | None, cells: int) -> str:
+    """Why this number of cells would leave something out that a journal has; empty = nothing.
+
+    `cells`: 1 = there are none, and the directory itself has the journal.
+    """
+    if directory is None or not directory.is_dir():
+        return ""
+    found = sorted(directory.glob(f"{_JOURNAL}*"))
+    wanted = {journal_of(directory, number) for number in range(1, cells + 1)} if cells > 1 else set()
+    if cells > 1 and (directory / LOCK).exists():
+        return f"{directory} has the journal of a broker with one worker: set cluster.workers to 1, or name another one"
+    if found and set(found) != wanted:
+        return (
+            f"{directory} has the journals of {len(found)} workers, and cluster.workers is {cells}: "
+            f"set it to {len(found)}, or name another one"
+        )
+    return ""

@@ -1,0 +1,170 @@
+"""A link: the session that carries messages to one other cell, and filters in both directions.
+
+A cell is to another cell a client with a kept session: its mqueue, window and journal are those of any session. What
+comes over a link goes to clients only (CL-2): the subscriptions of all links have No Local, and count as one client's.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from broker.auth.identity import SUPERUSER
+from broker.auth.permissions import Who
+from broker.broker import Broker
+from broker.clients import NEVER_EXPIRES, Client
+from broker.cluster.cell import client_id_of
+from broker.cluster.link_side import LinkSide
+from broker.cluster.own_filters import OwnFilters
+from broker.cluster.retained_order import RetainedOrder
+from broker.connection.peer import Peer
+from broker.storage.owner import Owner
+from config.cluster import CELL
+from protocol.subscribe import Subscription
+from session.limits import PACKET_IDS
+
+_ROLES: Final = frozenset((SUPERUSER,))
+"""Rules are about clients: the cell of each asks them."""
+
+
+@final
+class CellLink:
+    """The link to one other cell, connected or not."""
+
+    def __init__(self, broker: Broker, number: int, own: OwnFilters, order: RetainedOrder, now: int) -> None:
+        self.number = number
+        self.connection: Peer | None = None
+        """None until CONNACK."""
+        self.unanswered: dict[int, list[str]] = {}
+        """Filters by the packet id of their SUBSCRIBE; UNSUBSCRIBE has none."""
+        self.side: LinkSide | None = None
+        self._broker = broker
+        self._own = own
+        self._order = order
+        self.told = False
+        """Whether the other cell has told all its filters since it connected."""
+        self.known = False
+        """Whether it knows all of this one."""
+        self.on_ready: Callable[[], None] | None = None
+        """Called once both are so."""
+        self._former: set[str] = set()
+        """Filters of the other cell that it has not told again since it connected."""
+        self._restored = broker.clients.get(client_id_of(number)) is not None
+        self.client = self._begin(now)
+
+    def _begin(self, now: int) -> Client:
+        """Its session: the one of the journal, or a new one."""
+        broker, name = self._broker, client_id_of(self.number)
+        client = broker.clients.get(name)
+        if client is None:
+            client = broker.sessions.new(name, now)
+        client.owned = True
+        client.expires_at = 0
+        client.expiry_interval = NEVER_EXPIRES
+        client.session.listener = CELL
+        client.session.version = 5
+        broker.quotas.renew(client)
+        if broker.authorizer is not None:
+            client.permissions = broker.authorizer.permissions(Who(None, _ROLES, name, "", CELL))
+            broker.authorizer.attach(client.session.outbound, client.permissions, bool(client.session.subscriptions))
+        if broker.sessions.durable and client.kept is None:
+            self._keep(client)
+            if client.kept is not None:
+                client.kept.detached(NEVER_EXPIRES, False)
+        return client
+
+    def _keep(self, client: Client) -> None:
+        self._broker.sessions.keep(client, 5, Owner(None, _ROLES, "", CELL), None)
+
+    def session_present(self) -> bool:
+        """Whether this end has the session of an earlier connection."""
+        return self._restored
+
+    # -- the connection
+
+    def attach(self, connection: Peer, other_has_one: bool, now: int) -> None:
+        """Run the session on a connection that both ends have accepted."""
+        before, self.connection = self.connection, connection
+        if before is not None:
+            before.close(reason="the other cell has connected again")
+        broker, client = self._broker, self.client
+        session = client.session
+        connection.client = client
+        client.attach(connection, None, NEVER_EXPIRES, False)
+        broker.handshake.attach(connection, client, client.permissions)
+        broker.clients.note_bridge()
+        if broker.sessions.durable:
+            self._keep(client)
+        if not (other_has_one and self._restored):
+            session.inbound.begin_anew()
+        self._restored = True
+        self._former = set(session.subscriptions or ())
+        connection.session = session  # needed by `arm`, which `connect` may call
+        session.connect(connection, 5, PACKET_IDS, 0, now, rewriter=self._order)
+        connection.start(session, 0)
+
+    def closed(self, connection: Peer) -> None:
+        """A connection is closed; what waits for it stays in the session."""
+        if self.connection is connection:
+            self.connection = None
+            self.told = self.known = False
+            self._give_up_answers()
+
+    def _give_up_answers(self) -> None:
+        """CL-1: a cell that does not live is not waited for."""
+        unanswered, self.unanswered = self.unanswered, {}
+        for topic_filters in unanswered.values():
+            self._own.known_at(self.number, topic_filters)
+
+    # -- filters of the other cell
+
+    def subscribed(self, subscriptions: list[Subscription], now: int) -> None:
+        """The other cell has clients with these filters."""
+        self._former.difference_update([each.topic_filter for each in subscriptions])
+        self._broker.subscribing.add(self.client, subscriptions, now)
+
+    def unsubscribed(self, topic_filters: list[str]) -> None:
+        """It has none with these any more."""
+        for topic_filter in topic_filters:
+            self._broker.subscribing.end(self.client, topic_filter)
+
+    def end_former(self) -> None:
+        """It has told all its filters since it connected."""
+        former, self._former = self._former, set()
+        self.unsubscribed(list(former))
+        self.told = True
+        self._note_ready()
+
+    def all_known(self) -> None:
+        """It knows all filters of this cell."""
+        self.known = True
+        self._note_ready()
+
+    @property
+    def ready(self) -> bool:
+        """Whether what is published at either cell reaches the clients of the other."""
+        return self.told and self.known
+
+    def _note_ready(self) -> None:
+        if self.ready and self.on_ready is not None:
+            self.on_ready()
+
+    # -- filters of this cell
+
+    def own_filters(self) -> list[str]:
+        """All that the other cell has to know."""
+        return self._own.all()
+
+    def tell(self, topic_filter: str) -> bool:
+        """CL-1: tell the other cell of a filter; False if it does not live."""
+        if self.connection is None or self.side is None:
+            return False
+        self.side.subscribe(self.connection, self, [topic_filter])
+        return True
+
+    def tell_end(self, topic_filter: str) -> None:
+        """No client here has this filter any more."""
+        if self.connection is not None and self.side is not None:
+            self.side.unsubscribe(self.connection, self, topic_filter)
+
+    def answered(self, packet_id: int) -> None:
+        """The other cell has answered SUBSCRIBE or UNSUBSCRIBE."""
+        self._own.known_at(self.number, self.unanswered.pop(packet_id, []))

@@ -1,0 +1,94 @@
+"""All links of one cell: of two cells the one with the higher number opens the connection."""
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, cast
+
+from broker.broker import Broker
+from broker.cluster.cell import Cell, client_id_of
+from broker.cluster.cell_link import CellLink
+from broker.cluster.from_cells import FromCells
+from broker.cluster.link_side import LinkSide
+from broker.cluster.own_filters import OwnFilters
+from broker.cluster.retained_order import RetainedOrder
+from broker.connection.client_socket import ClientSocket
+from config.cluster import CELL
+from session.outbound import Outbound
+
+RETRY: Final = 0.05
+"""Seconds between two attempts to reach a cell."""
+PATIENCE: Final = 5.0
+"""Seconds for which a cell that starts waits for the others: its clients shall get what is published there (CL-1)."""
+
+
+class CellLinks:
+    """The links to all other cells."""
+
+    def __init__(self, broker: Broker, cell: Cell, now: int) -> None:
+        self._broker = broker
+        self._cell = cell
+        order = RetainedOrder(cell.number)
+        self.filters = OwnFilters(broker.wheel, order, self._reached)
+        self.by_number: dict[int, CellLink] = {}
+        self._side = LinkSide(broker, client_id_of(cell.number), self.by_number.get)
+        incoming = FromCells(broker.publishing, broker.messages, broker.events, order)
+        self._handlers = broker.new_handlers(self._side, incoming)
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._all_ready = asyncio.Event()
+        self._stopped = False
+        for number in cell.others:
+            link = self.by_number[number] = CellLink(broker, number, self.filters, order, now)
+            link.side = self._side
+            link.on_ready = self._look
+            self.filters.links.append(link)
+
+    async def start(self) -> None:
+        """Accept links, and open those to the cells with lower numbers; wait for all, for a while. Raises OSError."""
+        path = self._cell.links_at(self._cell.number)
+        path.unlink(missing_ok=True)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(self._accept, str(path))
+        for link in self.by_number.values():
+            if link.number < self._cell.number:
+                self._dial(link)
+        with suppress(TimeoutError):  # some are not up: they are not waited for (CL-1)
+            await asyncio.wait_for(self._all_ready.wait(), PATIENCE)
+
+    def _look(self) -> None:
+        if all(link.ready for link in self.by_number.values()):
+            self._all_ready.set()
+
+    def stop(self) -> None:
+        """Open nothing any more."""
+        self._stopped = True
+        if self._server is not None:
+            self._server.close()
+
+    def _accept(self) -> asyncio.Protocol:
+        return cast("asyncio.Protocol", ClientSocket(self._handlers, CELL))
+
+    def _dial(self, link: CellLink) -> None:
+        if self._stopped:
+            return
+        socket = ClientSocket(self._handlers, CELL)
+        self._side.dials(socket.connection, link, partial(self._dial_again, link))
+        task = asyncio.get_running_loop().create_task(_open(socket, self._cell.links_at(link.number)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _dial_again(self, link: CellLink) -> None:
+        asyncio.get_running_loop().call_later(RETRY, self._dial, link)
+
+    def _reached(self, topic: bytes) -> set[Outbound]:
+        return {route.outbound for route in self._broker.router.late_receivers(topic).special}
+
+
+async def _open(socket: ClientSocket, path: Path) -> None:
+    """Connect to a cell; if it is not up, the link is closed."""
+    try:
+        await asyncio.get_running_loop().create_unix_connection(lambda: cast("asyncio.Protocol", socket), str(path))
+    except OSError as error:
+        socket.connection_lost(error)

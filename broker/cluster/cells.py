@@ -1,0 +1,31 @@
+"""What a process is as one of several cells: links to the others, and homes of clients."""
+
+from broker.broker import Broker
+from broker.cluster.cell import Cell
+from broker.cluster.cell_links import CellLinks
+from broker.cluster.home_cells import HomeCells
+
+
+class Cells:
+    """This cell among the others."""
+
+    def __init__(self, broker: Broker, cell: Cell, now: int) -> None:
+        """Create it once the journal has been read."""
+        self._links = CellLinks(broker, cell, now)
+        self._homes = HomeCells(broker, cell)
+        router, filters = broker.router, self._links.filters
+        for client in broker.clients.known():  # of the journal
+            for topic_filter in client.session.subscriptions or ():
+                filters.began(client.session.outbound, topic_filter)
+        router.cells = filters
+        broker.handshake.homes = self._homes
+
+    async def start(self) -> None:
+        """Join the others. Raises OSError."""
+        await self._links.start()
+        self._homes.open()
+
+    def stop(self) -> None:
+        """Leave them."""
+        self._homes.close()
+        self._links.stop()

@@ -1,0 +1,43 @@
+"""PUBLISHes that come over links: the cell of the publisher has checked them."""
+
+from typing import final
+
+from broker.cluster.retained_order import RetainedOrder
+from broker.connection.peer import Peer
+from broker.connection.publishing import Publishing
+from broker.connection.side import PublishHandler
+from broker.events import Events
+from broker.routing.messages import Messages
+from broker.routing.router import MATCHED
+from protocol.properties import Properties
+from protocol.publish import Publish
+from protocol.replies import PublishRefused
+from session.session import Session
+
+
+@final
+class FromCells(PublishHandler):
+    """Handles what comes over all links."""
+
+    def __init__(self, publishing: Publishing, messages: Messages, events: Events, order: RetainedOrder) -> None:
+        self._publishing = publishing
+        self._messages = messages
+        self._events = events
+        self._order = order
+
+    def read_properties(self, connection: Peer, publish: Publish, properties: Properties, now: int) -> None:
+        """As of a client."""
+        self._publishing.read_properties(connection, publish, properties, now)
+
+    def publish(self, connection: Peer, session: Session, publish: Publish, now: int) -> None:
+        """Route and acknowledge a PUBLISH."""
+        if publish.retain and not self._order.admits(publish):
+            publish.retain = False  # a newer one is stored: clients that are subscribed get this one
+        try:
+            verdict = self._messages.publish(publish, session, connection.gate)
+        except PublishRefused as refused:
+            session.inbound.count_refused()
+            self._events.publish_refused(session, refused, now)
+            session.inbound.refuse(publish, refused.reason_code)
+        else:
+            session.inbound.answer(publish, verdict == MATCHED, now)

@@ -1,0 +1,180 @@
+"""The keeper: opens the ports, starts the cells, watches them and starts again those that end.
+
+It serves no client. It keeps the listening sockets, so that clients that connect while a cell starts again wait, and
+are not refused.
+"""
+
+import asyncio
+import signal
+import socket
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from broker.cluster.cell import Cell
+from broker.server.channel import SERVES, send_orders
+from broker.server.listening import open_shared
+from broker.server.notify import Notify
+from config.models import Config
+
+SILENCE: Final = 15.0
+"""Seconds without a sign of life after which a cell is killed, and started again."""
+FIRST_WAIT: Final = 0.1
+LONGEST_WAIT: Final = 5.0
+"""Seconds until a cell that has ended is started again: longer each time, unless it has served for a while."""
+SERVED: Final = 10.0
+"""Seconds of service after which the next wait is short again."""
+NEVER_SERVED: Final = 3
+"""A cell that ends so often before any has served ends the keeper: the configuration or a port is wrong."""
+
+
+class Keeper:
+    """Runs the cells of one broker."""
+
+    def __init__(self, config: Config, command: Sequence[str]) -> None:
+        """`command`: starts a cell, with the number of its channel's descriptor appended."""
+        self._config = config
+        self._command = command
+        self._log = structlog.get_logger("sluice")
+        self._notify = Notify()
+        self._stopping = asyncio.Event()
+        self._kept: list[KeptCell] = []
+        self._status = 0
+
+    async def run(self) -> int:
+        """Run until a signal; returns the exit status. Raises OSError if a port cannot be opened."""
+        count = self._config.cluster.count
+        loop = asyncio.get_running_loop()
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(ending, self._stopping.set)
+        loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
+        listeners = self._open(count)
+        with tempfile.TemporaryDirectory(prefix="sluice-") as directory:  # nobody else may enter it
+            for number in range(1, count + 1):
+                cell = Cell(number, count, Path(directory))
+                self._kept.append(KeptCell(self, cell, {name: own[number - 1] for name, own in listeners.items()}))
+            detail = "several workers are new: broker/cluster/CLUSTER.md says what they do not do yet"
+            self._log.warning("cells_start", cells=count, detail=detail)
+            tasks = [loop.create_task(each.run()) for each in self._kept]
+            telling = loop.create_task(self._tell_ready())
+            await self._stopping.wait()
+            telling.cancel()
+            self._notify.stopping()
+            await asyncio.gather(*tasks)
+        self._log.info("cells_stopped", cells=count)
+        return self._status
+
+    def _open(self, count: int) -> dict[str, list[list[socket.socket]]]:
+        """Sockets of each listener for each cell: the kernel spreads connections (SO_REUSEPORT). Raises OSError."""
+        opened: dict[str, list[list[socket.socket]]] = {}
+        for listener in self._config.listeners:
+            sockets = [open_shared(listener.host, listener.port)]
+            port = sockets[0][0].getsockname()[1]
+            sockets += [open_shared(listener.host, port) for _ in range(count - 1)]
+            opened[listener.name] = sockets
+        return opened
+
+    async def _tell_ready(self) -> None:
+        await asyncio.gather(*(each.serves.wait() for each in self._kept))
+        self._log.info("cells_serve", cells=len(self._kept))
+        self._notify.ready()
+
+    @property
+    def command(self) -> Sequence[str]:
+        """What starts a cell; the descriptor of its channel follows."""
+        return self._command
+
+    @property
+    def stopping(self) -> asyncio.Event:
+        """Set when all cells have to end."""
+        return self._stopping
+
+    def give_up(self, status: int) -> None:
+        """A cell cannot start: end, with this exit status."""
+        self._status = status
+        self._stopping.set()
+
+    def _pass_on(self, number: int) -> None:
+        for each in self._kept:
+            each.send(number)
+
+
+class KeptCell:
+    """One cell, and the processes that have been it."""
+
+    def __init__(self, keeper: Keeper, cell: Cell, listeners: dict[str, list[socket.socket]]) -> None:
+        self.serves = asyncio.Event()
+        self._keeper = keeper
+        self._cell = cell
+        self._listeners = listeners
+        self._process: asyncio.subprocess.Process | None = None
+        self._log = structlog.get_logger("sluice")
+        self._heard = 0.0
+
+    def send(self, number: int) -> None:
+        """Send a signal to the process."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    async def run(self) -> None:
+        """Run the cell until all have to end."""
+        keeper, loop = self._keeper, asyncio.get_running_loop()
+        wait, failures = FIRST_WAIT, 0
+        while not keeper.stopping.is_set():
+            began = loop.time()
+            status = await self._run_once()
+            if keeper.stopping.is_set():
+                return
+            failures = 0 if self.serves.is_set() else failures + 1
+            if failures == NEVER_SERVED:
+                keeper.give_up(status if status > 0 else 1)
+                return
+            wait = FIRST_WAIT if loop.time() - began > SERVED else min(2 * wait, LONGEST_WAIT)
+            self._log.error("cell_ended", cell=self._cell.number, status=status, again_in=f"{wait:g} s")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(keeper.stopping.wait(), wait)
+
+    async def _run_once(self) -> int:
+        """Start a process and wait for its end; returns its exit status, negative for a signal."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        command = [*self._keeper.command, str(theirs.fileno())]
+        with ours, theirs:
+            process = self._process = await asyncio.create_subprocess_exec(*command, pass_fds=[theirs.fileno()])
+            theirs.close()
+            with suppress(OSError):  # it has ended
+                send_orders(ours, self._cell, self._listeners)
+            ours.setblocking(False)
+            watching = asyncio.ensure_future(self._watch(ours))
+            stopping = asyncio.ensure_future(self._keeper.stopping.wait())
+            ended = asyncio.ensure_future(process.wait())
+            await asyncio.wait([ended, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if stopping.done():
+                self.send(signal.SIGTERM)
+            stopping.cancel()
+            status = await ended
+            watching.cancel()
+        return status
+
+    async def _watch(self, channel: socket.socket) -> None:
+        """Hear the cell; kill it if it is silent for too long."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                async with asyncio.timeout(SILENCE):
+                    heard = await loop.sock_recv(channel, 4_096)
+            except TimeoutError:
+                detail = f"no sign of life for {SILENCE:g} s: it is killed"
+                self._log.error("cell_hangs", cell=self._cell.number, detail=detail)
+                self.send(signal.SIGKILL)
+                return
+            except OSError:
+                return
+            if not heard:
+                return
+            if SERVES in heard:
+                self.serves.set()

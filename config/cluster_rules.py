@@ -1,0 +1,41 @@
+"""What does not go with several workers yet. Like `config.rules` it works on what could be parsed."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from config.layers import Path
+from config.rules import BrokenRule
+
+KEYS: Final[tuple[Path, ...]] = (
+    ("addresses",),
+    ("bridges",),
+    ("quotas",),
+    ("admin", "listen"),
+    ("mqtt", "max_connections"),
+)
+LISTENER_KEYS: Final = ("tls", "websocket")
+
+
+def broken(workers: int, values: Mapping[str, Any]) -> list[BrokenRule]:
+    """The keys that are set, and that several workers cannot keep to. `values`: the configuration, as written."""
+    if workers == 1:
+        return []
+    message = f"does not go with cluster.workers: {workers} yet: leave it out, or set cluster.workers to 1"
+    problems = [BrokenRule(path, message) for path in KEYS if _value(values, path)]
+    listeners = values.get("listeners")
+    for index, listener in enumerate(listeners if isinstance(listeners, list) else []):
+        if not isinstance(listener, Mapping):
+            continue
+        place = ("listeners", index)
+        problems += [BrokenRule((*place, key), message) for key in LISTENER_KEYS if listener.get(key) is not None]
+        bind = listener.get("bind")
+        if isinstance(bind, str) and bind.startswith(("unix:", "systemd:")):
+            problems.append(BrokenRule((*place, "bind"), message))
+    return problems
+
+
+def _value(values: Mapping[str, Any], path: Path) -> object:
+    found: Any = values
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found

@@ -1,0 +1,57 @@
+"""Brokers with several workers, and client ids that are at home in one of them."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from broker.cluster.slots import home_of
+from tests.support.brokers import start_sluice
+from tests.support.process import BrokerProcess
+from tests.support.waiting import wait_until
+
+OWN_PROGRAM = {"PYTHONUNBUFFERED": "1"}
+"""A keeper starts its cells with its own command line: it is no fork of the tests."""
+
+
+def start_cells(folder: Path, workers: int = 2, sections: Mapping[str, object] | None = None) -> BrokerProcess:
+    """Start a broker with so many cells, and wait until each serves."""
+    own = {"cluster": {"workers": workers}} | dict(sections or {})
+    broker = start_sluice(folder, sections=own, env=OWN_PROGRAM)
+    try:
+        broker.wait_for_output(lambda lines: any('"cells_serve"' in line for line in lines), "all cells")
+    except BaseException:  # Ctrl-C, too
+        broker.stop()
+        raise
+    return broker
+
+
+def at_home(cell: int, cells: int = 2, name: str = "c") -> Iterator[str]:
+    """Client ids that begin with `name` and whose home is this cell."""
+    number = 0
+    while True:
+        client_id = f"{name}{number}"
+        number += 1
+        if home_of(client_id, cells) == cell:
+            yield client_id
+
+
+def events(broker: BrokerProcess, name: str) -> list[dict[str, Any]]:
+    """The lines of the log with this event."""
+    lines = [json.loads(line) for line in broker.stderr.splitlines() if line.startswith("{")]
+    return [line for line in lines if line.get("event") == name]
+
+
+def processes(broker: BrokerProcess) -> list[int]:
+    """The process ids of the cells."""
+    return [int(each) for each in Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().split()]
+
+
+def kill_cell(broker: BrokerProcess, position: int) -> None:
+    """kill -9 a cell, and wait until another process serves in its place."""
+    victim = processes(broker)[position]
+    before = len(events(broker, "listening"))
+    os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: len(events(broker, "listening")) > before, "another process for the cell", 20)
