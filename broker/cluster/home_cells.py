@@ -1,6 +1,7 @@
 """Passes connections on to the homes of their clients, and takes over those of clients whose home is here."""
 
 import asyncio
+import os
 import socket
 from typing import Any, Final, cast
 
@@ -54,7 +55,12 @@ class HomeCells(Homes):
         refusal = connack(error, connect.version, connection.maximum_packet_size)
         data = connect.encode(connect.version) + connection.decoder.held()
         passed = Passed(connection.listener, connection.socket.origin, data)
-        if not self._departures[home].send(passed, descriptor_of(connection.socket.transport), refusal):
+        try:
+            fd = descriptor_of(connection.socket.transport)
+        except OSError:  # there are no more
+            raise error from None
+        if not self._departures[home].send(passed, fd, refusal):
+            os.close(fd)
             raise error
         connection.end_logged = True
         connection.abort()

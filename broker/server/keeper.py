@@ -163,9 +163,10 @@ class KeptCell:
     async def _watch(self, channel: socket.socket) -> None:
         """Hear the cell; kill it if it is silent for too long."""
         loop = asyncio.get_running_loop()
+        silence: float | None = None  # to read a journal may take minutes
         while True:
             try:
-                async with asyncio.timeout(SILENCE):
+                async with asyncio.timeout(silence):
                     heard = await loop.sock_recv(channel, 4_096)
             except TimeoutError:
                 detail = f"no sign of life for {SILENCE:g} s: it is killed"
@@ -176,5 +177,6 @@ class KeptCell:
                 return
             if not heard:
                 return
+            silence = SILENCE
             if SERVES in heard:
                 self.serves.set()
