@@ -13,7 +13,6 @@ KEYS: Final[tuple[Path, ...]] = (
     ("admin", "listen"),
     ("mqtt", "max_connections"),
 )
-LISTENER_KEYS: Final = ("tls", "websocket")
 
 
 def broken(workers: int, values: Mapping[str, Any]) -> list[BrokenRule]:
@@ -21,17 +20,7 @@ def broken(workers: int, values: Mapping[str, Any]) -> list[BrokenRule]:
     if workers == 1:
         return []
     message = f"does not go with cluster.workers: {workers} yet: leave it out, or set cluster.workers to 1"
-    problems = [BrokenRule(path, message) for path in KEYS if _value(values, path)]
-    listeners = values.get("listeners")
-    for index, listener in enumerate(listeners if isinstance(listeners, list) else []):
-        if not isinstance(listener, Mapping):
-            continue
-        place = ("listeners", index)
-        problems += [BrokenRule((*place, key), message) for key in LISTENER_KEYS if listener.get(key) is not None]
-        bind = listener.get("bind")
-        if isinstance(bind, str) and bind.startswith(("unix:", "systemd:")):
-            problems.append(BrokenRule((*place, "bind"), message))
-    return problems
+    return [BrokenRule(path, message) for path in KEYS if _value(values, path)]
 
 
 def _value(values: Mapping[str, Any], path: Path) -> object:

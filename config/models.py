@@ -48,7 +48,7 @@ from config.value_types import (
 DEFAULT_BIND: Final = "127.0.0.1:1883"
 """The bind address without configuration: this machine only, MQTT's port."""
 
-CHECKED: Final = {"addresses", "bridges", "quotas", "admin", "mqtt", "listeners"}
+CHECKED: Final = {"addresses", "bridges", "quotas", "admin", "mqtt"}
 """Sections that `config.cluster_rules` looks at."""
 
 _ORIGIN: Final = re.compile(

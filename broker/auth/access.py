@@ -1,6 +1,5 @@
 """Whether a client needs authentication, and by what: SCRAM, or the chain of authenticators."""
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +12,8 @@ from broker.auth.decoy_secret import decoy_secret
 from broker.auth.exchange import Authentication
 from broker.auth.identity import Identity
 from broker.auth.method import Method
-from broker.runtime.origin import Origin, certificate_at_proxy, certificate_of
+from broker.runtime.origin import certificate_at_proxy
+from broker.runtime.socket import Socket
 from config.models import Config
 from protocol import reason_codes
 from protocol.connect import Connect
@@ -86,15 +86,13 @@ class Access:
             if listener.tls is not None and listener.tls.require_client_certificate
         }
 
-    def certified(
-        self, connect: Connect, listener: str, transport: asyncio.Transport | None, origin: Origin | None
-    ) -> Identity | None:
+    def certified(self, connect: Connect, listener: str, socket: Socket) -> Identity | None:
         """Who a client is by its certificate; None if that says nothing. Raises MQTTError to refuse."""
         template = self._templates.get(listener)
-        certificate = {} if template is None else certificate_of(transport)
+        certificate = {} if template is None else socket.certificate()
         if not certificate:
             template = self._proxy_templates.get(listener)
-            certificate = certificate_at_proxy(origin)
+            certificate = certificate_at_proxy(socket.origin)
         if template is None or not certificate:
             return None
         return identity_of(certificate, template, connect.username, self._names_may_be_tokens)
@@ -114,7 +112,7 @@ class Access:
             raise MQTTError(reason_codes.BAD_AUTHENTICATION_METHOD, f"CONNECT asks for authentication by {name!r:.80}")
         return Authentication(method, connect, self._guard, Login("", None, connect.client_id, listener, host))
 
-    def check(self, connect: Connect, listener: str, transport: asyncio.Transport | None) -> bool:
+    def check(self, connect: Connect, listener: str, socket: Socket) -> bool:
         """Whether the chain has to be asked about a client without Authentication Method. Raises MQTTError to refuse.
 
         Who sends a user name or a password is asked about it, even where nobody would have to: the name may be used by
@@ -124,27 +122,19 @@ class Access:
         chain = self._chain
         if chain is not None and (connect.username or connect.password is not None or chain.asked_about_nameless):
             return True
-        if not self._accepts_anonymous(listener, transport):
+        if not self._accepts_anonymous(listener, socket):
             raise MQTTError(reason_codes.NOT_AUTHORIZED, NAMELESS)
         return False
 
-    def ask(
-        self,
-        connect: Connect,
-        listener: str,
-        host: str,
-        transport: asyncio.Transport | None,
-        origin: Origin | None,
-        done: Callable[[Outcome], None],
-    ) -> Turn:
+    def ask(self, connect: Connect, listener: str, socket: Socket, done: Callable[[Outcome], None]) -> Turn:
         """Ask the chain about a client for which `check` is true; `done` is called later. Returns the login's turn."""
         assert self._chain is not None  # else `check` is False
-        name = common_name(certificate_of(transport) or certificate_at_proxy(origin))
+        name = common_name(socket.certificate() or certificate_at_proxy(socket.origin))
         username, may_be_token = connect.username or "", self._names_may_be_tokens
-        login = Login(username, connect.password, connect.client_id, listener, host, name, may_be_token)
-        return self._chain.begin(login, self._accepts_anonymous(listener, transport), done)
+        login = Login(username, connect.password, connect.client_id, listener, socket.host(), name, may_be_token)
+        return self._chain.begin(login, self._accepts_anonymous(listener, socket), done)
 
-    def _accepts_anonymous(self, listener: str, transport: asyncio.Transport | None) -> bool:
+    def _accepts_anonymous(self, listener: str, socket: Socket) -> bool:
         """Whether a client that nobody knows is let in: by configuration, or by the certificate it has shown.
 
         A listener that says no itself asks for a password beside it. A client has shown none if it has connected
@@ -155,4 +145,4 @@ class Access:
             return True
         if own is False and self._chain is not None:
             return False
-        return listener in self._certified and bool(certificate_of(transport))
+        return listener in self._certified and bool(socket.certificate())

@@ -39,6 +39,10 @@ class Cell(NamedTuple):
         """Where a cell takes over sockets of its clients."""
         return self.directory / f"{number}.sockets"
 
+    def relays_at(self, number: int) -> Path:
+        """Where a cell accepts connections of its clients that another cell relays."""
+        return self.directory / f"{number}.relays"
+
 
 def client_id_of(number: int) -> str:
     """The client id of a cell at the others."""

@@ -23,7 +23,7 @@ class Cells:
     async def start(self) -> None:
         """Join the others. Raises OSError."""
         await self._links.start()
-        self._homes.open()
+        await self._homes.open()
 
     def stop(self) -> None:
         """Leave them."""

@@ -44,14 +44,34 @@ class _Leaving(NamedTuple):
     until: float
 
 
-def _frame(passed: Passed) -> bytes:
+class Lengths(NamedTuple):
+    """Of one frame."""
+
+    head: int
+    data: int
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return _LENGTHS.size + self.head + self.data
+
+
+def frame_of(passed: Passed) -> bytes:
+    """A connection as another cell reads it."""
     head = json.dumps([passed.listener, passed.origin]).encode()
     return _LENGTHS.pack(len(head), len(passed.data)) + head + passed.data
 
 
-def _read(head: bytes, data: bytes) -> Passed:
-    listener, origin = json.loads(head)
-    return Passed(listener, None if origin is None else Origin(*origin), data)
+def lengths_of(received: bytes | bytearray) -> Lengths | None:
+    """The lengths of the frame that begins here; None if more bytes are needed."""
+    return None if len(received) < _LENGTHS.size else Lengths(*_LENGTHS.unpack_from(received))
+
+
+def decoded_head(received: bytes, lengths: Lengths) -> Passed:
+    """What a frame says, which is there as a whole."""
+    data = _LENGTHS.size + lengths.head
+    listener, origin = json.loads(received[_LENGTHS.size : data])
+    return Passed(listener, None if origin is None else Origin(*origin), received[data : lengths.end])
 
 
 class Departures:
@@ -71,7 +91,7 @@ class Departures:
         """Pass a socket on, now or when the cell is up; the descriptor is closed then. False if too many wait."""
         if len(self._waiting) >= MOST_WAITING:
             return False
-        self._waiting.append(_Leaving(_frame(passed), fd, refusal, self._loop.time() + self._patience))
+        self._waiting.append(_Leaving(frame_of(passed), fd, refusal, self._loop.time() + self._patience))
         if len(self._waiting) == 1:
             self._go_on()
         return True
@@ -218,15 +238,12 @@ class _Sender:
 
     def take(self) -> Passed | None:
         """The next connection that has come as a whole."""
-        if len(self.received) < _LENGTHS.size:
+        lengths = lengths_of(self.received)
+        if lengths is None or len(self.received) < lengths.end or not self.fds:
             return None
-        head, data = _LENGTHS.unpack_from(self.received)
-        end = _LENGTHS.size + head + data
-        if len(self.received) < end or not self.fds:
-            return None
-        frame = bytes(self.received[_LENGTHS.size : end])
-        del self.received[:end]
-        return _read(frame[:head], frame[head:])
+        frame = bytes(self.received[: lengths.end])
+        del self.received[: lengths.end]
+        return decoded_head(frame, lengths)
 
     def close(self) -> None:
         """Close it, with the sockets that have not come as a whole."""

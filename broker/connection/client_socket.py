@@ -5,7 +5,7 @@ It feeds the core, `Connection`, with bytes and the clock; it writes what the co
 
 import asyncio
 from contextlib import suppress
-from typing import Final, final
+from typing import Any, Final, final
 
 from broker.connection.connection import CONGESTED, Connection
 from broker.connection.handlers import Handlers
@@ -140,6 +140,13 @@ class ClientSocket(Socket):
             return self.origin.host
         return "" if self.transport is None else host_of(self.transport.get_extra_info("peername"))
 
+    def certificate(self) -> dict[str, Any]:
+        """The client's, which this cell or another one has verified; empty if there is none."""
+        if self.origin is not None and self.origin.certificate:
+            return self.origin.certificate
+        found: object = None if self.transport is None else self.transport.get_extra_info("peercert")
+        return found if isinstance(found, dict) else {}
+
     # -- writing and closing
 
     def write(self, data: bytes) -> None:
@@ -272,6 +279,12 @@ class ClientSocket(Socket):
         """Close at once, without writing what is left."""
         if self.transport is not None:
             self.transport.abort()
+
+    def leave(self, now: int) -> None:
+        """Leave the transport to somebody else."""
+        self.transport = None
+        self.connection.abort()
+        self.connection.closed("", now)
 
 
 def _below(transport: asyncio.Transport | None, name: str) -> int:

@@ -118,16 +118,15 @@ class Handshake:
             self._newcomers.keep(connection, packet)
             self._step(connection, authentication, authentication.begin, now)
             return
-        listener, transport, origin = connection.listener, connection.socket.transport, connection.socket.origin
-        certified = self._access.certified(packet, listener, transport, origin)
+        listener, socket = connection.listener, connection.socket
+        certified = self._access.certified(packet, listener, socket)
         if certified is not None:
             self._accept(connection, packet, {}, certified, now)
-        elif self._access.check(packet, listener, transport):
+        elif self._access.check(packet, listener, socket):
             connection.gate.pause(AUTHENTICATING, now)
             self._newcomers.keep(connection, packet)
             on_answer = partial(self._on_answer, connection, packet)
-            host = connection.socket.host()
-            connection.turn = self._access.ask(packet, listener, host, transport, origin, on_answer)
+            connection.turn = self._access.ask(packet, listener, socket, on_answer)
         else:
             self._accept(connection, packet, {}, None, now)
 

@@ -1,6 +1,5 @@
-"""Where a client comes from that a trusted proxy has passed on (PROXY protocol)."""
+"""Where a client comes from that a trusted proxy (PROXY protocol), or another cell, has passed on."""
 
-import asyncio
 from typing import Any, NamedTuple
 
 
@@ -13,12 +12,8 @@ class Origin(NamedTuple):
     """The same with the port, for the log."""
     common_name: str = ""
     """The CN of its certificate, if it has sent one to the proxy and the proxy has verified it."""
-
-
-def certificate_of(transport: asyncio.Transport | None) -> dict[str, Any]:
-    """The certificate that the broker has verified, as `SSLObject.getpeercert` returns it; empty if there is none."""
-    found: object = None if transport is None else transport.get_extra_info("peercert")
-    return found if isinstance(found, dict) else {}
+    certificate: dict[str, Any] | None = None
+    """The one that another cell of this broker has verified, in the form of `SSLObject.getpeercert`."""
 
 
 def certificate_at_proxy(origin: Origin | None) -> dict[str, Any]:

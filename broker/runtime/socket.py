@@ -1,6 +1,7 @@
 """The interface of a connection's socket, for those who write to it, pause it, or ask who is at its other end."""
 
 import asyncio
+from typing import Any
 
 from broker.runtime.origin import Origin
 from session.session import Session
@@ -10,7 +11,7 @@ class Socket:
     """Bytes in and out. As it is here it is closed: the only other one is `ClientSocket`."""
 
     def __init__(self, origin: Origin | None = None) -> None:
-        """`origin`: of a client behind a trusted proxy."""
+        """`origin`: of a client behind a trusted proxy, or of one that another cell has accepted."""
         self.transport: asyncio.Transport | None = None
         """None before it is open, and once it is closed."""
         self.origin = origin
@@ -42,6 +43,9 @@ class Socket:
     def abort(self) -> None:
         """Close at once, without writing what is left."""
 
+    def leave(self, now: int) -> None:
+        """Leave the transport, open as it is, to somebody else: the connection has ended."""
+
     def held(self) -> int:
         """Bytes received that no complete packet has come of, also those below MQTT."""
         return 0
@@ -53,3 +57,7 @@ class Socket:
     def host(self) -> str:
         """The client's address without its port; empty if it is unknown."""
         return ""
+
+    def certificate(self) -> dict[str, Any]:
+        """The client's, which has been verified, as `SSLObject.getpeercert` returns it; empty if there is none."""
+        return {} if self.origin is None else self.origin.certificate or {}

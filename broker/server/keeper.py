@@ -16,9 +16,12 @@ from typing import Final
 import structlog
 
 from broker.cluster.cell import Cell
+from broker.runtime.os_errors import text_of
+from broker.server.activation import passed_on, sockets_named
 from broker.server.channel import SERVES, send_orders
-from broker.server.listening import open_shared
+from broker.server.listening import BACKLOG, open_shared
 from broker.server.notify import Notify
+from broker.server.unix_socket import OpenSocket, open_unix
 from config.models import Config
 
 SILENCE: Final = 15.0
@@ -43,6 +46,7 @@ class Keeper:
         self._notify = Notify()
         self._stopping = asyncio.Event()
         self._kept: list[KeptCell] = []
+        self._unix: list[OpenSocket] = []
         self._status = 0
 
     async def run(self) -> int:
@@ -65,17 +69,32 @@ class Keeper:
             telling.cancel()
             self._notify.stopping()
             await asyncio.gather(*tasks)
+        for opened in self._unix:
+            opened.remove()
         self._log.info("cells_stopped", cells=count)
         return self._status
 
     def _open(self, count: int) -> dict[str, list[list[socket.socket]]]:
-        """Sockets of each listener for each cell: the kernel spreads connections (SO_REUSEPORT). Raises OSError."""
+        """Sockets of each listener for each cell. Raises OSError, which names the listener.
+
+        The kernel spreads connections over those of a port (SO_REUSEPORT). From a Unix socket, or one of systemd, all
+        cells accept.
+        """
         opened: dict[str, list[list[socket.socket]]] = {}
+        descriptors = passed_on()
         for listener in self._config.listeners:
-            sockets = [open_shared(listener.host, listener.port)]
-            port = sockets[0][0].getsockname()[1]
-            sockets += [open_shared(listener.host, port) for _ in range(count - 1)]
-            opened[listener.name] = sockets
+            address = listener.address
+            try:
+                if address.host:
+                    opened[listener.name] = _open_ports(address.host, address.port, count)
+                elif address.path:
+                    self._unix.append(open_unix(Path(address.path), int(listener.mode, 8), BACKLOG))
+                    opened[listener.name] = [[self._unix[-1].sock]] * count
+                else:
+                    opened[listener.name] = [sockets_named(address.unit, descriptors)] * count
+            except OSError as error:
+                why = f"cannot listen on {listener.bind}: {text_of(error)}"
+                raise OSError(f"listener {listener.name}: {why}") from error
         return opened
 
     async def _tell_ready(self) -> None:
@@ -101,6 +120,13 @@ class Keeper:
     def _pass_on(self, number: int) -> None:
         for each in self._kept:
             each.send(number)
+
+
+def _open_ports(host: str, port: int, count: int) -> list[list[socket.socket]]:
+    """The same port so many times. Raises OSError."""
+    first = open_shared(host, port)
+    chosen = first[0].getsockname()[1]  # if it was 0: the kernel's choice
+    return [first, *(open_shared(host, chosen) for _ in range(count - 1))]
 
 
 class KeptCell:

@@ -153,11 +153,14 @@ class Listeners:
         for one in closing:
             if same_place(one.settings, listener):
                 return [sock.dup() for sock in one.sockets], None
+        if listener.name in self._opened_ahead:
+            sockets = self._opened_ahead.pop(listener.name)
+            for sock in sockets:
+                prepare(sock)
+            return sockets, None
         if address.path:
             opened = open_unix(Path(address.path), int(listener.mode, 8), BACKLOG)
             return [opened.sock], opened
-        if listener.name in self._opened_ahead:
-            return self._opened_ahead.pop(listener.name), None
         if address.host:
             return await self._beside(listener, [one for one in closing if one.settings.port == address.port]), None
         if self._passed_on is None:

@@ -35,9 +35,6 @@ def test_other_numbers_are_mistakes(written: object) -> None:
         ({"quotas": [{"users": ["a"], "max_mqueue_len": 5}]}, "quotas"),
         ({"mqtt.max_connections": 100}, "mqtt.max_connections"),
         ({"admin.listen": "127.0.0.1:8080"}, "admin.listen"),
-        ({"listeners": [{"bind": "unix:/run/s"}]}, "listeners[0].bind"),
-        ({"listeners": [{"bind": "systemd:mqtt"}], "allow_anonymous": True}, "listeners[0].bind"),
-        ({"listeners": [{"bind": "127.0.0.1:1883", "websocket": {}}]}, "listeners[0].websocket"),
     ],
 )
 def test_what_does_not_go_with_several(sections: dict[str, Any], key: str) -> None:

@@ -1,6 +1,5 @@
 """Generated files of Mosquitto, imported: the result never permits more than Mosquitto does, whatever the status."""
 
-import asyncio
 import hashlib
 import shutil
 import ssl
@@ -23,6 +22,8 @@ from broker.auth.permissions import Who
 from broker.auth.rule_files.rule_files import open_files
 from broker.auth.rules import Rule
 from broker.routing.topic_rules import TopicRules
+from broker.runtime.origin import Origin
+from broker.runtime.socket import Socket
 from protocol.connect import Connect
 from protocol.errors import MQTTError
 from tests.imports.mosquitto_reference import CONTAINER, READ, WRITE, Broker, Client, Listener, RefusedError
@@ -190,10 +191,10 @@ def _hash(password: str) -> str:
 # -- what the result permits
 
 
-def _transport(common_name: str | None) -> asyncio.Transport:
+def _socket(common_name: str | None) -> Socket:
     """A connection; with a name it has shown a certificate."""
     shown = {"subject": ((("commonName", common_name),),)}
-    return asyncio.Transport({"peercert": shown} if common_name else {})
+    return Socket(Origin("127.0.0.1", "", certificate=shown if common_name else None))
 
 
 class Result:
@@ -232,13 +233,13 @@ class Result:
         tls = listener.tls
         if tls is not None and tls.require_client_certificate and client.common_name is None:
             raise MQTTError(0, "no certificate")
-        transport = _transport(client.common_name if tls is not None and tls.cafile is not None else None)
+        socket = _socket(client.common_name if tls is not None and tls.cafile is not None else None)
         password = None if client.password is None else client.password.encode()
         connect = Connect(client.client_id, True, username=client.user, password=password, version=5)
-        identity = self._access.certified(connect, listener.name, transport, None)
+        identity = self._access.certified(connect, listener.name, socket)
         if identity is not None:
             return identity.user
-        if not self._access.check(connect, listener.name, transport):
+        if not self._access.check(connect, listener.name, socket):
             return None
         if client.user not in self._users or client.password != USERS[client.user]:
             raise MQTTError(0, "no such user")
