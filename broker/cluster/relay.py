@@ -12,6 +12,8 @@ from broker.cluster.passing import RETRY, Passed, decoded_head, frame_of, length
 
 HIGH: Final = 65_536
 """Bytes that one end may leave untaken until the other is not read any more."""
+CLOSE_TIMEOUT: Final = 5.0
+"""Seconds in which a client has to take what is left when its home has closed."""
 
 
 class Relay:
@@ -21,12 +23,12 @@ class Relay:
         self, transport: asyncio.Transport, passed: Passed, refusal: bytes, on_end: Callable[[], None]
     ) -> None:
         """`refusal`: what the client gets if the home does not come up."""
-        self._client = transport
+        self._client: asyncio.Transport | None = transport
+        """None once it is lost, so that nothing refers to itself."""
         self._frame = frame_of(passed)
         self._refusal = refusal
         self._on_end = on_end
         self._home: asyncio.Transport | None = None
-        self._ended = False
         transport.set_protocol(cast("asyncio.Protocol", self))
         transport.set_write_buffer_limits(HIGH)
         transport.pause_reading()
@@ -35,22 +37,22 @@ class Relay:
         """Connect to the home; tell the client if it is not up for so many seconds."""
         loop = asyncio.get_running_loop()
         until = loop.time() + patience
-        while not self._ended:
+        while self._client is not None:
             try:
                 await loop.create_unix_connection(lambda: cast("asyncio.Protocol", _Home(self)), str(path))
                 return
             except OSError:
                 if loop.time() >= until:
-                    self._client.write(self._refusal)
-                    self._client.close()
+                    self.write(self._refusal)
+                    self.home_lost()
                     return
                 await asyncio.sleep(RETRY)
 
     def abort(self) -> None:
         """Close both ends at once."""
-        self._client.abort()
-        if self._home is not None:
-            self._home.abort()
+        for each in (self._client, self._home):
+            if each is not None:
+                each.abort()
 
     # -- what the client's transport calls
 
@@ -77,7 +79,7 @@ class Relay:
 
     def connection_lost(self, error: Exception | None) -> None:
         """The client has gone: its home sees the end of its stream."""
-        self._ended = True
+        self._client = None
         self._on_end()
         if self._home is not None:
             self._home.close()
@@ -86,10 +88,10 @@ class Relay:
 
     def reached(self, home: asyncio.Transport) -> None:
         """The home is connected."""
-        self._home = home
-        if self._ended:
+        if self._client is None:
             home.close()
             return
+        self._home = home
         home.set_write_buffer_limits(HIGH)
         home.write(self._frame)
         self._frame = b""
@@ -97,26 +99,27 @@ class Relay:
 
     def write(self, data: bytes) -> None:
         """Pass to the client what comes from its home."""
-        self._client.write(data)
+        if self._client is not None:
+            self._client.write(data)
 
     def hold(self, on: bool) -> None:
         """The home does not take what comes from the client, or does again."""
-        if self._ended:
-            return
-        if on:
+        if self._client is not None and on:
             self._client.pause_reading()
-        else:
+        elif self._client is not None:
             self._client.resume_reading()
 
     def end_of_home(self) -> None:
         """The home writes no more: the client gets the time to read the last of it."""
-        if not self._ended and self._client.can_write_eof():
+        if self._client is not None and self._client.can_write_eof():
             self._client.write_eof()
 
     def home_lost(self) -> None:
         """The home has closed, or its cell has ended."""
-        if not self._ended:
+        self._home = None
+        if self._client is not None:
             self._client.close()
+            asyncio.get_running_loop().call_later(CLOSE_TIMEOUT, self.abort)
 
 
 class _Home:
