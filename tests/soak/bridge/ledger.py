@@ -12,6 +12,9 @@ from paho.mqtt.properties import Properties
 from tests.support.process import Address
 
 VERSIONS: Final = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
+RECONNECT: Final = 3
+"""Seconds until a client connects again: the broker is up by then. After two attempts that fail, paho-mqtt 2.2.0
+publishes anew, without DUP, what had got as far as PUBREL. No broker can help its coming twice, and out of order."""
 UNDER_WAY: Final = 20
 """PUBLISHes of one publisher that are not acknowledged, at most."""
 
@@ -25,7 +28,7 @@ def client(name: str, version: MQTTProtocolVersion, kept: bool) -> paho.Client:
 
 def connect(made: paho.Client, address: Address, kept: bool) -> None:
     """Connect, and go on connecting in a thread."""
-    made.reconnect_delay_set(1, 1)
+    made.reconnect_delay_set(RECONNECT, RECONNECT)
     options: dict[str, Any] = {}
     if made.protocol == MQTTProtocolVersion.MQTTv5:
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho has no types here

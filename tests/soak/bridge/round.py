@@ -122,7 +122,7 @@ async def run_round(
     with suppress(asyncio.CancelledError):
         await traffic
     began = asyncio.get_running_loop().time()
-    await asyncio.to_thread(settle, [(out, at_far), (into, at_near)])
+    await asyncio.to_thread(settle, [(out, at_far), (into, at_near), (out, at_near), (into, at_far)])
     outcome.caught_up = asyncio.get_running_loop().time() - began
     for publishers, subscriber, own in ((out, at_far, at_near), (into, at_near, at_far)):
         for publisher in publishers:
