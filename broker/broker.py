@@ -247,14 +247,13 @@ class Broker:
         self.capabilities.use(config)
         self._admission.limit_rate()
         self.access.use(config)
-        if self.router.backpressure != self.settings.backpressure:
-            self.router.backpressure = self.settings.backpressure
-            self.router.forget_topics()
+        self.router.backpressure = self.settings.backpressure
         self.events.use(config.log.level)
         changed_memory = watermark(config).bytes != self.quotas.watermark.high  # also by a container that has grown
         limiting = _limiting(config) != _limiting(before) or changed_memory
         if limiting:
             self.quotas.use(config)
+            self.router.forget_topics()  # FC-34: other queues may tell
         else:
             self.quotas.narrow(self.quotas.watermark.reached)
         if config.drop_events != before.drop_events:
@@ -277,6 +276,7 @@ class Broker:
                 await self._recheck_topics()
         if limiting:
             await visit(self.clients, self._renew_quota)
+            self.router.forget_topics()
             counting = self._guard
             self.guard_retained()
             counting = self._guard or counting

@@ -21,6 +21,7 @@ from protocol.publish_encoder import (
     encode_publish,
     head,
     join,
+    whole,
     with_dup,
     without_dup,
 )
@@ -118,7 +119,7 @@ class Publish(Packet):
         topic = self.topic
         first = 0x30 | self.qos << 1 | (1 if self.retain else 0)
         if self.qos == 0:
-            frame = join(head(first, topic, len(topic) + 2 + self.size), self._wire, self.size)
+            frame = whole(first, topic, b"", self._wire, self.size)
         else:
             if self.rest4 is None:
                 self.rest4 = self.payload
@@ -133,11 +134,10 @@ class Publish(Packet):
         rest = self.rest5
         if self.qos == 0:
             if rest is not None:
-                frame = head(first, topic, len(topic) + 2 + len(rest)) + rest
+                frame = whole(first, topic, b"", rest, len(rest))
             else:
                 block = encode_outgoing_properties(self.properties, self.identifiers)
-                start = head(first, topic, len(topic) + 2 + len(block) + self.size)
-                frame = join(start + block, self._wire, self.size)
+                frame = whole(first, topic, block, self._wire, self.size)
         else:
             if rest is None:
                 rest = join(encode_outgoing_properties(self.properties, self.identifiers), self._wire, self.size)

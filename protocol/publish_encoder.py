@@ -20,6 +20,9 @@ DUP: Final = 0x08
 ALIAS_PROPERTY: Final = bytes((TOPIC_ALIAS,))
 """The property identifier before the two bytes of a Topic Alias, for `Publish.delivery`."""
 
+TWO_BYTES: Final = [value.to_bytes(2, "big") for value in range(65_536)]
+"""All two byte integers: a lookup costs a third of creating one."""
+
 # Below this a second copy of the payload is cheaper than the memoryview that avoids it.
 _COPY_LIMIT: Final = 2048
 
@@ -51,14 +54,29 @@ def encode_publish(  # noqa: PLR0913, PLR0917 - one for each field of the packet
     if version == 5:
         middle += encode_properties(properties, PUBLISH)
     first = 0x30 | (DUP if dup else 0) | qos << 1 | (1 if retain else 0)
-    return b"".join((head(first, topic, 2 + len(topic) + len(middle) + len(payload)), middle, payload))
+    return whole(first, topic, middle, payload, len(payload))
 
 
 def head(first: int, topic: bytes, remaining: int) -> bytes:
     """Return the fixed header and the topic name."""
+    return b"".join((ONE_BYTE[first], encode_variable_byte_integer(remaining), _length(topic), topic))
+
+
+def whole(first: int, topic: bytes, middle: bytes, wire: bytes, size: int) -> bytes:
+    """Return a whole packet, which ends with the last `size` bytes of wire; `middle` is between topic and payload."""
+    remaining = encode_variable_byte_integer(2 + len(topic) + len(middle) + size)
+    start = len(wire) - size
+    if start == 0:
+        return b"".join((ONE_BYTE[first], remaining, _length(topic), topic, middle, wire))
+    if size < _COPY_LIMIT:
+        return b"".join((ONE_BYTE[first], remaining, _length(topic), topic, middle, wire[start:]))
+    return b"".join((ONE_BYTE[first], remaining, _length(topic), topic, middle, memoryview(wire)[start:]))
+
+
+def _length(topic: bytes) -> bytes:
     if len(topic) > 65_535:
         raise ValueError(f"PUBLISH: a topic name has at most 65535 bytes, not {len(topic)}")
-    return ONE_BYTE[first] + encode_variable_byte_integer(remaining) + len(topic).to_bytes(2, "big") + topic
+    return TWO_BYTES[len(topic)]
 
 
 def join(head: bytes, wire: bytes, size: int) -> bytes:

@@ -6,11 +6,10 @@ from mypy_extensions import i64, mypyc_attr, u8
 
 from protocol import reason_codes
 from protocol.publish import Publish
-from protocol.publish_encoder import ALIAS_PROPERTY
+from protocol.publish_encoder import ALIAS_PROPERTY, TWO_BYTES
 from session.aliases import Aliases
-from session.limits import PACKET_IDS
 
-PACKET_ID: Final = [packet_id.to_bytes(2, "big") for packet_id in range(PACKET_IDS + 1)]
+PACKET_ID: Final = TWO_BYTES
 """Every packet identifier as its two bytes: a lookup is cheaper than encoding one per packet."""
 
 PUBACK_HEAD: Final = b"\x40\x02"

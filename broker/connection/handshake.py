@@ -278,7 +278,10 @@ class Handshake:
         if session.listener and session.listener != connection.listener:
             self._totals.move(session.listener, connection.listener, client.walk, session.counters)
         session.listener = connection.listener
+        told = session.limits.backpressure
         self._sessions.quotas.renew(client)
+        if session.limits.backpressure != told and session.subscriptions:
+            self._subscribing.forget_topics()  # FC-34: its queue tells publishers now, or does no longer
         before = client.permissions
         client.permissions = permissions
         if self.authorizer is not None and permissions is not None:

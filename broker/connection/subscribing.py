@@ -166,6 +166,10 @@ class Subscribing:
             client.feed.forget(topic_filter)
         return True
 
+    def forget_topics(self) -> None:
+        """Find the receivers of each topic anew."""
+        self._router.forget_topics()
+
     def recheck(self, client: Client) -> list[str]:
         """End the shared subscriptions that the rules no longer allow; returns their filters.
 

@@ -93,6 +93,11 @@ class Subscribers:
             and subscription.identifiers == b""
         )
 
+    def tells(self) -> bool:
+        """FC-34: whether the queue of a session or group tells publishers that it is full."""
+        sessions = any(outbound.sender.limits.backpressure for outbound, _ in self.each())
+        return sessions or any(group.limits.backpressure for group in (self.groups or {}).values())
+
     def each(self) -> list[tuple[Outbound, Subscription]]:
         """The subscriptions that are not shared."""
         if self.sessions is not None:

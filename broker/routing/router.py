@@ -76,7 +76,7 @@ class Router:
         self.shared = SharedQueues() if shared is None else shared
         self.addresses = AddressBook([]) if addresses is None else addresses
         self.backpressure = False
-        """FC-34: whether any queue tells publishers that it is full. If so, no message is routed without the cache."""
+        """FC-34: whether any queue tells publishers that it is full. What goes to those is routed by the cache."""
         self.authorizer = authorizer
         """None = all clients may receive the same."""
         self.cells: OtherCells | None = None
@@ -156,6 +156,8 @@ class Router:
         for subscribers in matching:
             if not subscribers.is_simple() or subscribers.only is before:  # or they have to be merged
                 return _LOOK_UP
+            if self.backpressure and subscribers.tells():
+                return _LOOK_UP
             before = subscribers.only
         verdict = NOBODY
         for subscribers in matching:
@@ -164,10 +166,10 @@ class Router:
         return verdict
 
     def _is_open(self, topic: bytes) -> bool:
-        """Whether it is neither closed, hidden nor limited, has not too many levels, and no queue tells (FC-34)."""
+        """Whether it is neither closed, hidden nor limited, has not too many levels, and nothing waits (FC-34)."""
         rules = self._topic_rules
         return (
-            not self.backpressure
+            not (self.backpressure and topic in self.addresses.blocked)
             and topic.count(b"/") < self._max_topic_levels
             and rules.may_publish(topic)
             and rules.may_receive(topic)
@@ -181,6 +183,8 @@ class Router:
         """
         outbound, subscription = subscribers.only, subscribers.subscription
         if not subscribers.is_simple() or outbound is None or subscription is None:
+            return False
+        if self.backpressure and subscribers.tells():
             return False
         authorizer = self.authorizer
         if authorizer is not None and not authorizer.may_receive(outbound, topic, subscription.qos):
@@ -311,14 +315,13 @@ class Router:
     def _fill(self, receivers: Receivers, topic: bytes) -> None:
         matching = self._matching(topic)
         routes = self._routes(matching, topic)
-        if self.backpressure:
-            receivers.ask(routes)
+        groups = [group for each in matching if each.groups is not None for group in each.groups.values()]
+        if self.backpressure and (topic in self.addresses.blocked or any(each.tells() for each in matching)):
+            receivers.ask(routes)  # also while others wait: FC-9
         for route in routes:
             receivers.add(route)
-        for subscribers in matching:
-            if subscribers.groups is not None:
-                for group in subscribers.groups.values():
-                    receivers.add_group(group)
+        for group in groups:
+            receivers.add_group(group)
 
     def _routes(self, matching: list[Subscribers], topic: bytes) -> list[Route]:
         """The routes: one per session (`_merge`), or one per subscription, of clients that may receive the topic."""

@@ -3,12 +3,15 @@
 import pytest
 
 from broker.routing.address_book import AddressBook
-from broker.routing.router import CLOSED, MATCHED, Router
+from broker.routing.router import CLOSED, MATCHED, NOBODY, Router
 from broker.routing.topic_rules import TopicRules
 from config.models import Config
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
-from session.address import BLOCK, AddressRule
+from session.address import BLOCK, Address, AddressRule
+from session.host import NoHost
+from session.limits import REJECT, Limits
+from session.outbound import Outbound
 from tests.support.broker.routing import outbound, received, router
 
 
@@ -163,3 +166,30 @@ def test_an_address_with_pages_is_seen_at_once() -> None:
     publish = Publish(b"t", b"x")
     assert subject.route(publish, None) == MATCHED
     assert publish.holder is address
+
+
+def test_a_queue_that_tells_leaves_other_topics_as_they_are() -> None:
+    """FC-34: only what goes to such a queue waits for room; other topics are routed as if there were none."""
+    subject, plain = router(), outbound()
+    subject.backpressure = True
+    telling = Outbound(Limits(mqueue_overflow=REJECT), NoHost(), 0)
+    telling.sender.host.awake = True
+    for topic_filter in ("plain", "both"):
+        subject.subscribe(plain, Subscription(topic_filter, 1))
+    subject.subscribe(telling, Subscription("both", 1))
+    assert subject.route(Publish(b"plain", b"x", 1), plain) == MATCHED
+    assert cached(subject) == set()
+    assert subject.route(Publish(b"nobody", b"x", 1), plain) == NOBODY
+    assert subject.receivers(b"both").backpressure
+    subject.unsubscribe(telling, "both")
+    assert not subject.receivers(b"both").backpressure
+
+
+def test_what_waits_for_room_stays_in_front() -> None:
+    """FC-9: while PUBLISHes of a topic wait, later ones are asked about, even if the full queue has gone meanwhile."""
+    subject, plain = router(), outbound()
+    subject.backpressure = True
+    subject.addresses.blocked[b"t"] = Address(b"t", AddressRule(max_size_bytes=0, full_policy=BLOCK))
+    subject.subscribe(plain, Subscription("t", 1))
+    assert subject.receivers(b"t").backpressure
+    assert subject.receivers(b"u").backpressure is False
