@@ -66,10 +66,14 @@ class CellLink:
             client.permissions = broker.authorizer.permissions(Who(None, _ROLES, name, "", CELL))
             broker.authorizer.attach(client.session.outbound, client.permissions, bool(client.session.subscriptions))
         if broker.sessions.durable and client.kept is None:
-            self._keep(client)
-            if client.kept is not None:
-                client.kept.detached(NEVER_EXPIRES, False)
+            self._begin_keeping(client)
         return client
+
+    def _begin_keeping(self, client: Client) -> None:
+        """FC-27: write it to the journal; it has no connection."""
+        self._keep(client)
+        if client.kept is not None:
+            client.kept.detached(NEVER_EXPIRES, False)
 
     def _keep(self, client: Client) -> None:
         self._broker.sessions.keep(client, 5, Owner(None, _ROLES, "", CELL), None)
