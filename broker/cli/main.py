@@ -90,7 +90,7 @@ def run(
     try:
         configure(loaded.config.log)
         if cell is None:
-            _check_cells(loaded.config, dashboard)
+            _check_cells(loaded.config)
             if loaded.config.cluster.count > 1:
                 _run_cells(loaded)
         show_link = print_link if dashboard else None
@@ -184,12 +184,10 @@ def _spark_jobs(command: str, context: typer.Context) -> NoReturn:
     os.execv(sys.executable, arguments)  # noqa: S606 - without a shell the arguments are passed unchanged
 
 
-def _check_cells(own: config.Config, dashboard: bool) -> None:
-    """Raises OSError for what does not go with the number of workers."""
+def _check_cells(own: config.Config) -> None:
+    """Raises OSError for a journal of another number of workers."""
     from broker.cluster.cell import misplaced
 
-    if dashboard and own.cluster.count > 1:
-        raise OSError("--dashboard does not go with cluster.workers above 1 yet")
     if why := misplaced(own.persistence.directory, own.cluster.count):
         raise OSError(why)
 
