@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from broker.cluster.slots import home_of
 from broker.storage.directory import LOCK
-from config.cluster import CELL
+from config.cluster import CELL, Cluster
 from config.memory import watermark
 from config.models import Config
 
@@ -20,7 +20,7 @@ class Cell(NamedTuple):
     cells: int
     """How many cells there are."""
     directory: Path
-    """Of their Unix sockets; nobody else may enter it."""
+    """The directory of their Unix sockets, which only this user may enter."""
 
     @property
     def others(self) -> list[int]:
@@ -55,19 +55,15 @@ def number_of(client_id: str) -> int:
     return int(number) if place == CELL and number.isascii() and number.isdigit() else 0
 
 
-def name_of(node_name: str, number: int) -> str:
-    """The name of a cell in metrics and logs."""
-    return f"{node_name}.{number}"
-
-
-def configuration_of(config: Config, number: int) -> Config:
-    """The configuration of one cell: what each has for itself has its number."""
+def configuration_of(config: Config, number: int, cells: int) -> Config:
+    """The configuration of one of so many cells: its name and its journal have its number, and memory is shared out."""
     own = config.persistence
     directory = None if own.directory is None else journal_of(own.directory, number)
     return config.model_copy(
         update={
-            "node_name": name_of(config.node_name, number),
-            "memory_watermark": watermark(config).bytes // config.cluster.count,
+            "node_name": f"{config.node_name}.{number}",
+            "cluster": Cluster(workers=cells),  # `auto` may be another number by now
+            "memory_watermark": watermark(config).bytes // cells,
             "persistence": own.model_copy(update={"directory": directory}),
             "mqtt": config.mqtt.model_copy(update={"shared_subscription_available": False}),
         }

@@ -29,14 +29,16 @@ _ROLES: Final = frozenset((SUPERUSER,))
 class CellLink:
     """The link to one other cell, connected or not."""
 
-    def __init__(self, broker: Broker, number: int, own: OwnFilters, order: RetainedOrder, now: int) -> None:
+    def __init__(
+        self, broker: Broker, number: int, side: LinkSide, own: OwnFilters, order: RetainedOrder, now: int
+    ) -> None:
         self.number = number
         self.connection: Peer | None = None
         """None until CONNACK."""
         self.unanswered: dict[int, list[str]] = {}
         """Filters by the packet id of their SUBSCRIBE; UNSUBSCRIBE has none."""
-        self.side: LinkSide | None = None
         self._broker = broker
+        self._side = side
         self._own = own
         self._order = order
         self.told = False
@@ -98,7 +100,9 @@ class CellLink:
         if broker.sessions.durable:
             self._keep(client)
         if not (other_has_one and self._restored):
-            session.inbound.begin_anew()
+            commit = session.inbound.begin_anew()
+            if commit:
+                connection.socket.hold_until(commit)
         self._restored = True
         self._former = set(session.subscriptions or ())
         connection.session = session  # needed by `arm`, which `connect` may call
@@ -159,15 +163,15 @@ class CellLink:
 
     def tell(self, topic_filter: str) -> bool:
         """CL-1: tell the other cell of a filter; False if it does not live."""
-        if self.connection is None or self.side is None:
+        if self.connection is None:
             return False
-        self.side.subscribe(self.connection, self, [topic_filter])
+        self._side.subscribe(self.connection, self, [topic_filter])
         return True
 
     def tell_end(self, topic_filter: str) -> None:
         """No client here has this filter any more."""
-        if self.connection is not None and self.side is not None:
-            self.side.unsubscribe(self.connection, self, topic_filter)
+        if self.connection is not None:
+            self._side.unsubscribe(self.connection, self, topic_filter)
 
     def answered(self, packet_id: int) -> None:
         """The other cell has answered SUBSCRIBE or UNSUBSCRIBE."""

@@ -40,8 +40,7 @@ class CellLinks:
         self._all_ready = asyncio.Event()
         self._stopped = False
         for number in cell.others:
-            link = self.by_number[number] = CellLink(broker, number, self.filters, order, now)
-            link.side = self._side
+            link = self.by_number[number] = CellLink(broker, number, self._side, self.filters, order, now)
             link.on_ready = self._look
             self.filters.links.append(link)
 

@@ -1,4 +1,4 @@
-"""Passes connections on to the homes of their clients, and takes over those of clients whose home is here."""
+"""Passes connections on to the homes of their clients, and takes over connections from other cells."""
 
 import asyncio
 import os
@@ -58,7 +58,7 @@ class HomeCells(Homes):
         return self._cell.is_home(client_id)
 
     def new_client_id(self) -> str:
-        """One whose home is here."""
+        """A client id whose home is this cell."""
         return new_client_id(self._cell.number, self._cell.cells)
 
     def pass_on(self, connection: Peer, connect: Connect, now: int) -> None:
@@ -69,9 +69,9 @@ class HomeCells(Homes):
         data = connect.encode(connect.version) + connection.decoder.held()
         transport, origin = connection.socket.transport, connection.socket.origin
         assert transport is not None  # CONNECT has come by it
-        connection.end_logged = True
         if transport.get_extra_info("socket") is None:  # there are frames, of TLS or WebSocket
             passed = Passed(connection.listener, _origin(connection), data)
+            connection.end_logged = True
             connection.socket.leave(now)
             self._relay(home, transport, passed, refusal)
             return
@@ -82,6 +82,7 @@ class HomeCells(Homes):
         if not self._departures[home].send(Passed(connection.listener, origin, data), fd, refusal):
             os.close(fd)
             raise error
+        connection.end_logged = True
         connection.abort()
 
     def _relay(self, home: int, transport: asyncio.Transport, passed: Passed, refusal: bytes) -> None:
@@ -107,7 +108,7 @@ class HomeCells(Homes):
 
 
 def _origin(connection: Peer) -> Origin:
-    """What the home has to know of a client whose transport stays here."""
+    """The client's address and certificate, for its home: the transport stays here."""
     socket = connection.socket
     own = socket.origin or Origin(socket.host(), address_of(connection))
     return own._replace(certificate=socket.certificate() or None)

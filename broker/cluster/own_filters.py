@@ -1,4 +1,4 @@
-"""The topic filters of this cell's clients, each once, and who knows them (CL-1)."""
+"""The topic filters of this cell's clients, each once, and which cells know them (CL-1)."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
@@ -22,7 +22,7 @@ class OwnFilters(OtherCells):
     """Counts subscriptions by filter, tells the links of the first and the last one, and waits for their answers."""
 
     def __init__(self, wheel: Wheel, order: RetainedOrder, reached: Callable[[bytes], set[Outbound]]) -> None:
-        """`reached`: who gets the messages of a topic by subscriptions with No Local."""
+        """`reached` returns the sessions that get a topic by subscriptions with No Local: links among them."""
         self._wheel = wheel
         self._order = order
         self._reached = reached

@@ -95,8 +95,11 @@ class Subscribers:
 
     def tells(self) -> bool:
         """FC-34: whether the queue of a session or group tells publishers that it is full."""
-        sessions = any(outbound.sender.limits.backpressure for outbound, _ in self.each())
-        return sessions or any(group.limits.backpressure for group in (self.groups or {}).values())
+        if self.only is not None and self.only.sender.limits.backpressure:
+            return True
+        if self.sessions is not None and any(each.sender.limits.backpressure for each in self.sessions):
+            return True
+        return self.groups is not None and any(group.limits.backpressure for group in self.groups.values())
 
     def each(self) -> list[tuple[Outbound, Subscription]]:
         """The subscriptions that are not shared."""

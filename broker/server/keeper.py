@@ -55,7 +55,8 @@ class Keeper:
         loop = asyncio.get_running_loop()
         for ending in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(ending, self._stopping.set)
-        loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` sets SIG_IGN
+            loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
         listeners = self._open(count)
         with tempfile.TemporaryDirectory(prefix="sluice-") as directory:  # nobody else may enter it
             for number in range(1, count + 1):
@@ -139,7 +140,6 @@ class KeptCell:
         self._listeners = listeners
         self._process: asyncio.subprocess.Process | None = None
         self._log = structlog.get_logger("sluice")
-        self._heard = 0.0
 
     def send(self, number: int) -> None:
         """Send a signal to the process."""
@@ -153,7 +153,11 @@ class KeptCell:
         wait, failures = FIRST_WAIT, 0
         while not keeper.stopping.is_set():
             began = loop.time()
-            status = await self._run_once()
+            try:
+                status = await self._run_once()
+            except OSError as error:  # no process could be started
+                self._log.error("cell_not_started", cell=self._cell.number, detail=text_of(error))
+                status = 1
             if keeper.stopping.is_set():
                 return
             failures = 0 if self.serves.is_set() else failures + 1

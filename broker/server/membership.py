@@ -42,7 +42,7 @@ class Membership(Alone):
         again = loaded.again
         return replace(
             loaded,
-            config=configuration_of(loaded.config, self.cell.number),
+            config=configuration_of(loaded.config, self.cell.number, self.cell.cells),
             again=None if again is None else lambda: self.own(again()),
         )
 

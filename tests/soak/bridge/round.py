@@ -151,7 +151,7 @@ async def publish(publishers: list[Publisher], rate: float, outcome: Outcome, ne
                 publisher.publish()
         with suppress(Exception):  # it is being killed
             outcome.rss = max(outcome.rss, near.broker.rss())
-        await asyncio.sleep(step)
+        await asyncio.sleep(step)  # the rate: it waits for nothing
 
 
 async def kill(chance: random.Random, sides: list[Side], kills: int, seconds: float, outcome: Outcome) -> None:
@@ -159,7 +159,7 @@ async def kill(chance: random.Random, sides: list[Side], kills: int, seconds: fl
     victims = sides * kills
     chance.shuffle(victims)
     for victim in victims:
-        await asyncio.sleep(seconds / (len(victims) + 1))
+        await asyncio.sleep(seconds / (len(victims) + 1))  # kills are spread over the round
         await asyncio.to_thread(victim.kill)
         outcome.happened["kill -9"] += 1
 
