@@ -84,7 +84,7 @@ class Subscribing:
             connection = client.connection
             assert connection is not None  # it has sent SUBSCRIBE
             answer = partial(self._answer_late, client, connection, fresh, packet.packet_id, codes, refused)
-            cells.when_known(filters, answer, partial(connection.close, reason_codes.SERVER_UNAVAILABLE, _NO_ANSWER))
+            cells.when_known(filters, answer, partial(connection.close, reason_codes.SERVER_BUSY, _NO_ANSWER))
         if self._events.debug:
             log_subscribed(self._events, session.client_id, filters, codes)
 

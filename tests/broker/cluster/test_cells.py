@@ -250,6 +250,23 @@ def test_clients_of_other_cells_stay_when_one_is_killed(journaled: BrokerProcess
     goes.close()
 
 
+@pytest.mark.once
+def test_a_stalled_cell_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    """CL-1: a SUBSCRIBE that it does not answer ends in DISCONNECT 0x89; other clients are served meanwhile."""
+    with start_cells(tmp_path) as broker:
+        client, other = client_of(broker, 1, "waits"), client_of(broker, 1, "stays")
+        stalled = processes(broker)[1]
+        os.kill(stalled, signal.SIGSTOP)
+        client.send(Subscribe(1, [Subscription("unknown", 1)]))
+        other.expect_nothing_more()
+        last = client.expect_close()
+        os.kill(stalled, signal.SIGCONT)
+        assert isinstance(last, Disconnect)
+        assert last.reason_code == reason_codes.SERVER_BUSY
+        for each in (client, other):
+            each.close()
+
+
 def test_the_cells_end_with_the_broker(tmp_path: Path) -> None:
     """SIGTERM ends all of them with status 0; kill -9 of the keeper leaves none behind."""
     with start_cells(tmp_path) as broker:
