@@ -19,7 +19,7 @@ from config.cluster import CELL
 from protocol import properties as props
 from protocol.disconnect import Disconnect
 from protocol.errors import ProtocolError
-from session.flows import FIFO, flow_of, from_broker
+from session.flows import FIFO, flow_of, from_broker, from_client
 from session.host import Host
 from session.limits import Limits
 from session.outbound import Outbound
@@ -109,11 +109,12 @@ class Client:
         self.note_flow()
 
     def note_flow(self) -> None:
-        """FC-33: set the flow of what the client publishes from now on."""
+        """FC-33, CL-5: set the flow of what the client publishes from now on."""
         user = "" if self.identity is None else self.identity.user
         session = self.session
         flow = 0 if session.limits.fairness == FIFO else flow_of(session.client_id, user)
-        session.flow = flow if self.broker_id < 0 else from_broker(flow, self.broker_id)
+        broker = self.broker_id
+        session.flow = from_client(flow, self.place + 1) if broker < 0 else from_broker(flow, broker)
 
     def note_disconnect(self, reason: int, now: int) -> None:
         """Its connection has ended."""
@@ -190,6 +191,10 @@ class Clients:
     def get(self, client_id: str) -> Client | None:
         """The client with this id; None if there is none."""
         return self.by_id.get(client_id)
+
+    def at(self, number: int) -> Client | None:
+        """The client with this number in the flow of what it publishes; None if it has gone."""
+        return self._places[number - 1] if 0 < number <= len(self._places) else None
 
     def outbound(self, client_id: str) -> Outbound | None:
         """The outbound side of a client's session; None if it has no session."""

@@ -62,8 +62,8 @@ class Settings:
 
     @property
     def backpressure(self) -> bool:
-        """FC-34: whether any queue tells publishers that it is full."""
-        return any(limits.backpressure for limits in (self.limits, *self.profiles.values()))
+        """FC-34: whether any queue tells publishers that it is full; `CellLinks` says whether one of a link does."""
+        return any(each.backpressure and not each.of_cell for each in (self.limits, *self.profiles.values()))
 
     def _use_profiles(self, config: Config) -> None:
         """Sessions that have such limits already have them with their new values."""
@@ -71,7 +71,7 @@ class Settings:
         self.profiles = {}
         for name, session in config.profiles.items():
             self.profiles[name] = limits = before.get(name) or Limits(gate=self.limits.gate)
-            limits.of_cell = name == CELL
+            limits.of_cell = name.startswith(CELL)
             _set(limits, config, session)
 
 

@@ -19,7 +19,7 @@ from config.access import Authentication, Authorization
 from config.address_settings import AddressSettings
 from config.admin import Admin
 from config.bridge import Bridge
-from config.cluster import CELL, LINKS, Cluster
+from config.cluster import CELL, CELL_FULL, LINKS, LINKS_FULL, Cluster
 from config.drop_events import DropEvents
 from config.layers import dotted
 from config.mqtt import Mqtt
@@ -198,6 +198,8 @@ class Config(Model):
         profiles = {name: session.over(self.session) for name, session in own if session is not None}
         if self.cluster.count > 1:
             profiles[CELL] = self.session.model_copy(update=LINKS)
+            full = LINKS_FULL | {"max_mqueue_bytes": self.cluster.link_queue}
+            profiles[CELL_FULL] = self.session.model_copy(update=full)
         return profiles
 
     @property

@@ -78,7 +78,7 @@ SMALLEST_CONNACK: Final = 5
 class Decoder:
     """Turns a stream of bytes, split at any position, into packets.
 
-    `version` is 0 until a CONNECT sets it to 4 (3.1.1) or 5; a client sets it itself. `maximum_packet_size` counts
+    `version` is 0 until a CONNECT sets it to 4 (3.1.1) or 5; a client calls `use`. `maximum_packet_size` counts
     the whole packet and is checked as soon as its length is known (0 = none); `known_topics` holds topic
     names known to be valid. All three may be changed between packets. `at_end` says that `next_packet` has returned
     all that is complete. After an error the decoder holds nothing, and `next_packet` raises the same error again.
@@ -99,6 +99,7 @@ class Decoder:
         "at_end",
         "known_topics",
         "maximum_packet_size",
+        "publish_version",
         "version",
     )
 
@@ -106,6 +107,8 @@ class Decoder:
         self, maximum_packet_size: int = 0, known_topics: dict[bytes, Any] | None = None, version: int = 0
     ) -> None:
         self.version: i64 = version
+        self.publish_version: i64 = version
+        """That of PUBLISHes. Where it is not `version`, each end tells the other."""
         self.maximum_packet_size: i64 = maximum_packet_size
         self.known_topics: dict[bytes, Any] = known_topics if known_topics is not None else {}
         # The chunk that is being read, and the position in it.
@@ -124,6 +127,11 @@ class Decoder:
         self._connected: bool = False
         self._mqtt31: bool = False
         self._error: MQTTError | None = None
+
+    def use(self, version: int) -> None:
+        """From now on all packets have this version."""
+        self.version = version
+        self.publish_version = version
 
     @property
     def buffered(self) -> int:
@@ -193,7 +201,7 @@ class Decoder:
                 packet = self._decode_padded(data, start, position, end)
             elif first & 0xF0 == 0x30 and self.version != 0:
                 topic = self._last_topic
-                publish = decode_publish(data, start, position, end, self.version, self.known_topics, topic)
+                publish = decode_publish(data, start, position, end, self.publish_version, self.known_topics, topic)
                 if publish.topic is not topic:
                     self._remember(publish.topic)
                 packet = publish
@@ -241,7 +249,7 @@ class Decoder:
                 version = level_at_beginning(self._chunk, position)
                 if version < 0:
                     return self._advance()
-                self.version = version
+                self.use(version)
                 error.maximum_packet_size = SMALLEST_CONNACK  # what it accepts has not been read
             raise error
         self._pieces = [self._chunk[self._position :] if self._position else self._chunk]
@@ -324,7 +332,7 @@ class Decoder:
             return decode_acknowledgement(packet_type, data, position, end, version)
         if packet_type == CONNECT:
             # Set before the rest is read, so that an error there is answered in the right version.
-            self.version = read_protocol_level(data, position, end)
+            self.use(read_protocol_level(data, position, end))
             connect: Connect = decode_connect(data, position, end)
             self._connected = True
             self._mqtt31 = connect.mqtt31

@@ -40,6 +40,8 @@ class Backlog:
     def __init__(self, sender: Sender, mailbox: Mailbox) -> None:
         self.paced = False
         """Whether publishers are paced for the mqueue (FC-16)."""
+        self.asks = sender.limits.of_cell
+        """Whether `admits` decides about each delivery: publishers are paced, or it is a link (CL-2)."""
         self.mqueue: MQueue | None = None
         """None until the first delivery that has to wait."""
         self.sources: PendingSources | None = None
@@ -307,6 +309,11 @@ class Backlog:
 
     # -- pacing publishers (FC-16)
 
+    def set_paced(self, paced: bool) -> None:
+        """Whether publishers are paced from now on."""
+        self.paced = paced
+        self.asks = paced or self._sender.limits.of_cell
+
     def blocks(self, publish: Publish, now: int) -> bool:
         """Whether a delivery that has to be queued stays in the mailbox, because it would overflow the mqueue."""
         sender = self._sender
@@ -341,7 +348,7 @@ class Backlog:
         paced = pacing.begin(sender.host, now)
         if paced and not self.paced:
             sender.host.read_acknowledgements()
-        self.paced = paced
+        self.set_paced(paced)
         return paced
 
     def _check_pacing(self, mqueue: MQueue, now: int) -> bool:
@@ -352,7 +359,7 @@ class Backlog:
         waiting = self._mailbox.length()
         if has_relief(mqueue, waiting, sender.limits):
             pacing.end(now)
-        self.paced = pacing.active
+        self.set_paced(pacing.active)
         if waiting == 0 or not self.paced or sender.limits.fairness != FIFO:
             return waiting > 0
         publish = self._mailbox.first()
@@ -360,21 +367,26 @@ class Backlog:
             return True
         return self.closed_to(publish, now) == qos0_gate.OPEN
 
-    def admits(self, publish: Publish, publisher: Consumer | None, now: int) -> bool:
+    def admits(self, publish: Publish, publisher: Consumer | None, by_link: bool, now: int) -> bool:
         """A delivery is offered while publishers are paced: pace its publisher too, or drop the delivery.
 
-        Returns False if it was dropped. A delivery whose publisher cannot be paced, such as a will, is accepted while
-        there is room. A publisher below its share is not paced (FC-33).
+        Returns False if it was dropped, or has come by a link and would go by one (CL-2). A delivery whose publisher
+        cannot be paced, such as a will, is accepted while there is room. A publisher below its share is not paced
+        (FC-33).
         """
         sender = self._sender
+        if by_link and sender.limits.of_cell:
+            return False
+        if not self.paced:
+            return True
         pacing = sender.pacing
         assert pacing is not None  # `paced` implies it
         if self.mqueue is not None and not self.mqueue.exceeds_share(publish, sender.limits):
             return True  # FC-33
         if publisher is not None and publisher.pace(pacing, now):
             return True
-        self.paced = pacing.active
-        if not self.paced or self._has_room(publish):
+        self.set_paced(pacing.active)
+        if not pacing.active or self._has_room(publish):
             return True
         sender.counters.count_offered(publish.qos)
         if self.mqueue is not None:

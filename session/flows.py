@@ -1,7 +1,7 @@
 """FC-33: who has published a message, as a number: its flow.
 
 A flow is two lanes in one number, that of the publisher's client id and that of the user's name. One of them decides: a
-queue is fair between publishers, or between users.
+queue is fair between publishers, or between users. Above them is the number of the client (CL-5), or of a broker.
 """
 
 from typing import Final
@@ -25,9 +25,9 @@ BROKER: Final = 0x800000
 """The bit above that of EVENT. Another broker has sent it. Its id, 32 bits, is in the bits above; 0 = not known."""
 
 KEPT: Final = 0xFFFFFF
-"""What the journal has of a flow: not which broker it was, whose id is of its process."""
+"""What the journal has of a flow: not which broker or client it was, whose number is of this process."""
 
-_BROKER_ID: Final = 24
+_NUMBER: Final = 24
 
 FIFO: Final = -1
 PUBLISHER: Final = 0
@@ -44,12 +44,22 @@ def flow_of(client_id: str, user: str) -> int:
 
 def from_broker(flow: int, broker_id: int) -> int:
     """The flow of what another broker sends."""
-    return flow | BROKER | broker_id << _BROKER_ID
+    return flow | BROKER | broker_id << _NUMBER
+
+
+def from_client(flow: int, number: int) -> int:
+    """The flow of what a client of this process sends. `number` is above 0."""
+    return flow | number << _NUMBER
+
+
+def client_of(flow: i64) -> i64:
+    """The number of the client that has sent it; 0 = none of this process."""
+    return 0 if flow & BROKER else flow >> _NUMBER
 
 
 def broker_of(flow: i64) -> i64:
     """The id of the broker that has sent it; 0 = not known."""
-    return flow >> _BROKER_ID
+    return flow >> _NUMBER
 
 
 def flow_lane(flow: i64, fairness: i64) -> i64:

@@ -60,7 +60,7 @@ class Limits:
     overflow_patience: int = 5_000_000
     """FC-16. Here 0 means off."""
     of_cell: bool = False
-    """Whether its sessions are links to other cells (broker/cluster)."""
+    """Whether its sessions are links to other cells (broker/cluster): what comes by one goes by none (CL-2)."""
     gate: bool = True
     """False switches FC-3 off, as the baseline of the experiment. No configuration sets it."""
     fairness: int = FIFO

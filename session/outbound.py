@@ -19,7 +19,7 @@ from session.limits import Limits
 from session.mailbox import Mailbox
 from session.mqueue import MQueue
 from session.outbox import Outbox
-from session.pacing import Pacing, Publisher, end_pacing
+from session.pacing import Pacer, Publisher, end_pacing
 from session.sender import DRAIN_BYTES, PASS_BYTES, Sender
 from session.source import Consumer, Source
 
@@ -68,8 +68,8 @@ class Outbound(Consumer):
         """Put a delivery into the mailbox; `publisher` is None for the broker's own messages and wills."""
         if (
             self.backlog is not None
-            and self.backlog.paced
-            and not self.backlog.admits(publish, publisher, publish.received_at)
+            and self.backlog.asks
+            and not self.backlog.admits(publish, publisher, _is_link(publisher), publish.received_at)
         ):
             return
         mailbox = self.mailbox
@@ -171,7 +171,7 @@ class Outbound(Consumer):
         """Whether publishers are paced until the client has taken some of what waits for it."""
         return self.backlog is not None and self.backlog.paced
 
-    def pace(self, pacing: Pacing, now: int) -> bool:
+    def pace(self, pacing: Pacer, now: int) -> bool:
         """Pace the client as a publisher, for one more queue; False if that is not possible."""
         sender = self.sender
         if not sender.connected:
@@ -284,7 +284,7 @@ class Outbound(Consumer):
 
     def _end_pacing(self, now: int) -> None:
         if self.backlog is not None:
-            self.backlog.paced = False
+            self.backlog.set_paced(False)
         end_pacing(self.sender.pacing, self.publisher, now)
 
     def end(self, now: int) -> None:
@@ -301,3 +301,7 @@ class Outbound(Consumer):
         self.sender.end(now)
         self.host = self.sender.host
         self.backlog = None
+
+
+def _is_link(publisher: Outbound | None) -> bool:
+    return publisher is not None and publisher.sender.limits.of_cell

@@ -31,10 +31,16 @@ class Rewriter:
 
     adds: i64 = 0
     """Bytes by which it makes a PUBLISH longer, at most."""
+    form: i64 = 0
+    """The version in which PUBLISHes go out; 0 = that of the outbox."""
 
     def rewritten(self, publish: Publish) -> Publish:
         """The PUBLISH as it goes out; the same object if nothing differs."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def next(self, publish: Publish, outbox: "Outbox") -> Publish:
+        """The PUBLISH as it goes out now, into this outbox; what has to come before it is added first."""
+        return self.rewritten(publish)
 
 
 @mypyc_attr(acyclic=True)  # neither pieces, aliases nor a rewriter refer to it: 16 bytes less
@@ -105,9 +111,11 @@ class Outbox:
 
     def add_publish(self, publish: Publish, packet_id: int, now: int) -> None:
         """A first transmission; packet id 0 at QoS 0. Frames are built once per message and shared by all receivers."""
+        version = i64(self.version)
         if self.rewriter is not None:
-            publish = self.rewriter.rewritten(publish)
-        if self.version == 4:
+            publish = self.rewriter.next(publish, self)
+            version = self.rewriter.form or version
+        if version == 4:
             head = publish.frame4
             if head is None:
                 head = publish.build4()
@@ -134,9 +142,11 @@ class Outbox:
 
     def add_resent_publish(self, publish: Publish, packet_id: int, now: int) -> None:
         """A resent PUBLISH, with DUP set (FC-8) [MQTT-3.3.1-1]."""
+        version = i64(self.version)
         if self.rewriter is not None:
-            publish = self.rewriter.rewritten(publish)
-        packet = publish.encode_resent(self.version, packet_id, _expiry_left(publish, now))
+            publish = self.rewriter.next(publish, self)
+            version = self.rewriter.form or version
+        packet = publish.encode_resent(version, packet_id, _expiry_left(publish, now))
         self.add_packet(packet)
         self.delivery_bytes += len(packet)
 

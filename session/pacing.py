@@ -1,6 +1,7 @@
 """FC-16: if a delivery would overflow a queue that drains, its publisher is paced for a limited time.
 
-`Pacing` belongs to a queue, an mqueue or a shared queue; `Publisher` to a session that publishes.
+`Pacing` belongs to a queue, an mqueue or a shared queue; `Publisher` to a session that publishes. Queues of another
+process pace publishers too: each is a `Pacer`.
 """
 
 from typing import Final, final
@@ -29,27 +30,31 @@ class Publisher:
         self.host = host
         """The connection of its client, which reads its PUBLISHes."""
         self.patience = Patience(patience, now)
-        self._paused_by: dict[Pacing, None] = {}
+        self._paused_by: dict[Pacer, None] = {}
+
+    def is_paced(self) -> bool:
+        """Whether any queue paces it."""
+        return len(self._paused_by) > 0
 
     def is_impatient(self, now: int) -> bool:
         """Whether its patience is used up."""
         return self.patience.left(now) < TIMER_DELAY
 
-    def pause(self, pacing: "Pacing", now: int) -> None:
+    def pause(self, pacing: "Pacer", now: int) -> None:
         """Pace it for one more queue. The number of queues does not change how fast its patience is used up."""
         if not self._paused_by:
             self.patience.start(now)
             self.host.pause_publishing()
         self._paused_by[pacing] = None
 
-    def resume(self, pacing: "Pacing", now: int) -> None:
+    def resume(self, pacing: "Pacer", now: int) -> None:
         """A queue no longer paces it."""
         del self._paused_by[pacing]
         if not self._paused_by:
             self.patience.stop(now)
             self.host.resume_publishing()
 
-    def check_at(self, pacing: "Pacing", now: int) -> int:
+    def check_at(self, pacing: "Pacer", now: int) -> int:
         """When `check` is due for one more queue; the timers of the other queues are set already."""
         return min(self.patience.lasts_until(TIMER_DELAY, now), pacing.ends_at(now))
 
@@ -72,8 +77,28 @@ class Publisher:
         return at
 
 
+class Pacer:
+    """What paces publishers."""
+
+    def pause(self, publisher: Publisher, now: int) -> bool:
+        """Pause one; False if that is not possible."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def resume(self, publisher: Publisher, now: int) -> None:
+        """Stop pacing one."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def check(self, now: int) -> None:
+        """End pacing if it is time."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def ends_at(self, now: int) -> int:
+        """When `check` is due."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+
 @final
-class Pacing:
+class Pacing(Pacer):
     """A queue that paces the publishers whose deliveries would overflow it.
 
     While it is `active`, the caller drops nothing, and calls `pause` with the publisher of each delivery.

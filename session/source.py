@@ -7,7 +7,7 @@ from mypy_extensions import mypyc_attr
 
 from protocol.publish import Publish
 from session.journal import QueueJournal
-from session.pacing import Pacing
+from session.pacing import Pacer
 
 EMPTY: Final = 0
 """The source is empty. It calls `Consumer.pull_later` when it has more."""
@@ -117,6 +117,6 @@ class Consumer:
         """Have the host run passes."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def pace(self, pacing: Pacing, now: int) -> bool:
+    def pace(self, pacing: Pacer, now: int) -> bool:
         """FC-16: pace its client as a publisher, for one more queue; False if that is not possible."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC

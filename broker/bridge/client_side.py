@@ -106,7 +106,7 @@ class ClientSide(Side):
     def opened(self, connection: Peer) -> None:
         """Send CONNECT."""
         packet = self._initiator.connect_packet()
-        connection.decoder.version = packet.version
+        connection.decoder.use(packet.version)
         connection.socket.write(packet.encode(packet.version))
 
     def limit_handshake(self, connection: Peer, now: int) -> None:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from broker.cluster.slots import home_of
 from broker.storage.directory import LOCK
-from config.cluster import CELL, Cluster
+from config.cluster import CELL
 from config.memory import watermark
 from config.models import Config
 
@@ -62,7 +62,7 @@ def configuration_of(config: Config, number: int, cells: int) -> Config:
     return config.model_copy(
         update={
             "node_name": f"{config.node_name}.{number}",
-            "cluster": Cluster(workers=cells),  # `auto` may be another number by now
+            "cluster": config.cluster.model_copy(update={"workers": cells}),  # `auto` may be another number by now
             "memory_watermark": watermark(config).bytes // cells,
             "persistence": own.model_copy(update={"directory": directory}),
             "mqtt": config.mqtt.model_copy(update={"shared_subscription_available": False}),

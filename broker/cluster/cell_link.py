@@ -1,7 +1,7 @@
 """A link: the session that carries messages to one other cell, and filters in both directions.
 
 A cell is to another cell a client with a kept session: its mqueue, window and journal are those of any session. What
-comes over a link goes to clients only (CL-2): the subscriptions of all links have No Local, and count as one client's.
+comes over a link goes to clients only (CL-2).
 """
 
 from collections.abc import Callable
@@ -12,7 +12,9 @@ from broker.auth.permissions import Who
 from broker.broker import Broker
 from broker.clients import NEVER_EXPIRES, Client
 from broker.cluster.cell import client_id_of
+from broker.cluster.link_controls import LinkControls
 from broker.cluster.link_side import LinkSide
+from broker.cluster.link_writer import LinkWriter
 from broker.cluster.own_filters import OwnFilters
 from broker.cluster.retained_order import RetainedOrder
 from broker.connection.peer import Peer
@@ -49,6 +51,7 @@ class CellLink:
         """Called once both are so."""
         self._former: set[str] = set()
         """Filters of the other cell that it has not told again since it connected."""
+        self.controls = LinkControls(broker, self._tell)
         self._restored = broker.clients.get(client_id_of(number)) is not None
         self.client = self._begin(now)
 
@@ -64,6 +67,7 @@ class CellLink:
         client.session.listener = CELL
         client.session.version = 5
         broker.quotas.renew(client)
+        client.session.outbound.begin_backlog()  # CL-2
         if broker.authorizer is not None:
             client.permissions = broker.authorizer.permissions(Who(None, _ROLES, name, "", CELL))
             broker.authorizer.attach(client.session.outbound, client.permissions, bool(client.session.subscriptions))
@@ -106,13 +110,19 @@ class CellLink:
         self._restored = True
         self._former = set(session.subscriptions or ())
         connection.session = session  # needed by `arm`, which `connect` may call
-        session.connect(connection, 5, PACKET_IDS, 0, now, rewriter=self._order)
+        session.connect(connection, 5, PACKET_IDS, 0, now, rewriter=LinkWriter(self._order))
         connection.start(session, 0)
 
-    def closed(self, connection: Peer) -> None:
+    def _tell(self, packet: bytes) -> None:
+        connection = self._open()
+        if connection is not None:
+            connection.socket.write(packet)
+
+    def closed(self, connection: Peer, now: int) -> None:
         """A connection is closed; what waits for it stays in the session."""
         if self.connection is connection:
             self.connection = None
+            self.controls.end(self.client.session.outbound, now)
             self.told = self.known = False
             self._give_up_answers()
 
@@ -163,15 +173,21 @@ class CellLink:
 
     def tell(self, topic_filter: str) -> bool:
         """CL-1: tell the other cell of a filter; False if it does not live."""
-        if self.connection is None:
-            return False
-        self._side.subscribe(self.connection, self, [topic_filter])
-        return True
+        connection = self._open()
+        if connection is not None:
+            self._side.subscribe(connection, self, [topic_filter])
+        return connection is not None
 
     def tell_end(self, topic_filter: str) -> None:
         """No client here has this filter any more."""
-        if self.connection is not None:
-            self._side.unsubscribe(self.connection, self, topic_filter)
+        connection = self._open()
+        if connection is not None:
+            self._side.unsubscribe(connection, self, topic_filter)
+
+    def _open(self) -> Peer | None:
+        """The connection, unless it is closing."""
+        connection = self.connection
+        return None if connection is None or connection.session is None else connection
 
     def answered(self, packet_id: int) -> None:
         """The other cell has answered SUBSCRIBE or UNSUBSCRIBE."""

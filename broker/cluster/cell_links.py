@@ -10,6 +10,7 @@ from broker.broker import Broker
 from broker.cluster.cell import Cell, client_id_of
 from broker.cluster.cell_link import CellLink
 from broker.cluster.from_cells import FromCells
+from broker.cluster.link_pressure import LinkPressure
 from broker.cluster.link_side import LinkSide
 from broker.cluster.own_filters import OwnFilters
 from broker.cluster.retained_order import RetainedOrder
@@ -33,7 +34,7 @@ class CellLinks:
         self.filters = OwnFilters(broker.wheel, order, self._reached)
         self.by_number: dict[int, CellLink] = {}
         self._side = LinkSide(broker, client_id_of(cell.number), self.by_number.get)
-        incoming = FromCells(broker.publishing, broker.messages, broker.events, order)
+        incoming = FromCells(broker.publishing, broker.messages, broker.events, order, self._side.controls)
         self._handlers = broker.new_handlers(self._side, incoming)
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -43,6 +44,7 @@ class CellLinks:
             link = self.by_number[number] = CellLink(broker, number, self._side, self.filters, order, now)
             link.on_ready = self._look
             self.filters.links.append(link)
+        LinkPressure(broker, self.filters.links)
 
     async def start(self) -> None:
         """Accept links, and open those to the cells with lower numbers; wait for all, for a while. Raises OSError."""
@@ -82,7 +84,8 @@ class CellLinks:
         asyncio.get_running_loop().call_later(RETRY, self._dial, link)
 
     def _reached(self, topic: bytes) -> set[Outbound]:
-        return {route.outbound for route in self._broker.router.late_receivers(topic).special}
+        receivers = self._broker.router.late_receivers(topic)
+        return {route.outbound for route in [*receivers.routes, *receivers.special]}
 
 
 async def _open(socket: ClientSocket, path: Path) -> None:

@@ -1,7 +1,10 @@
 """PUBLISHes that come over links: the cell of the publisher has checked them."""
 
+from collections.abc import Callable
 from typing import final
 
+from broker.cluster.controls import DOLLAR
+from broker.cluster.link_controls import LinkControls
 from broker.cluster.retained_order import RetainedOrder
 from broker.connection.peer import Peer
 from broker.connection.publishing import Publishing
@@ -19,18 +22,30 @@ from session.session import Session
 class FromCells(PublishHandler):
     """Handles what comes over all links."""
 
-    def __init__(self, publishing: Publishing, messages: Messages, events: Events, order: RetainedOrder) -> None:
+    def __init__(
+        self,
+        publishing: Publishing,
+        messages: Messages,
+        events: Events,
+        order: RetainedOrder,
+        controls: Callable[[Peer], LinkControls],
+    ) -> None:
+        """`controls`: of the link that a connection is of."""
         self._publishing = publishing
         self._messages = messages
         self._events = events
         self._order = order
+        self._controls = controls
 
     def read_properties(self, connection: Peer, publish: Publish, properties: Properties, now: int) -> None:
         """As of a client."""
         self._publishing.read_properties(connection, publish, properties, now)
 
     def publish(self, connection: Peer, session: Session, publish: Publish, now: int) -> None:
-        """Route and acknowledge a PUBLISH."""
+        """Route and acknowledge a PUBLISH, or do what it asks for."""
+        if publish.topic[0] == DOLLAR:
+            self._controls(connection).read(connection, session, publish, now)
+            return
         if publish.retain and not self._order.admits(publish):
             publish.retain = False  # a newer one is stored: clients that are subscribed get this one
         try:

@@ -33,6 +33,7 @@ from session.session import Session, tell_refused
 
 if TYPE_CHECKING:
     from broker.cluster.cell_link import CellLink
+    from broker.cluster.link_controls import LinkControls
 
 KEEP_ALIVE: Final = 20 * SECOND
 """Microseconds. A cell that is stalled for less loses no link."""
@@ -62,7 +63,7 @@ class LinkSide(Side):
         """The cell that has opened it sends CONNECT."""
         link = self._links.get(connection)
         if link is not None:
-            connection.decoder.version = 5
+            connection.decoder.use(5)
             packet = Connect(self._own_id, not link.session_present(), version=5, properties=_told())
             connection.socket.write(packet.encode(5))
 
@@ -94,6 +95,10 @@ class LinkSide(Side):
         PingTimer(self._broker.wheel, connection, KEEP_ALIVE).start(now)
         self._tell_all(connection, link)
 
+    def controls(self, connection: Peer) -> "LinkControls":
+        """Those of the link that a connection is of."""
+        return self._links[connection].controls
+
     def _tell_all(self, connection: Peer, link: "CellLink") -> None:
         filters = link.own_filters()
         for first in range(0, len(filters), MOST_FILTERS):
@@ -106,7 +111,7 @@ class LinkSide(Side):
         assert session is not None  # it is attached
         packet_id = free_packet_id(session, link.unanswered)
         link.unanswered[packet_id] = topic_filters
-        wanted = [Subscription(each, 2, True, True, 2) for each in topic_filters]
+        wanted = [Subscription(each, 2, False, True, 2) for each in topic_filters]
         connection.socket.write(Subscribe(packet_id, wanted).encode(5))
 
     def unsubscribe(self, connection: Peer, link: "CellLink", topic_filter: str) -> None:
@@ -165,7 +170,7 @@ class LinkSide(Side):
         """Tell the link."""
         link = self._links.pop(connection, None)
         if link is not None:
-            link.closed(connection)
+            link.closed(connection, now)
         on_closed = self._on_closed.pop(connection, None)
         if on_closed is not None:
             on_closed()

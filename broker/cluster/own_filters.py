@@ -22,7 +22,7 @@ class OwnFilters(OtherCells):
     """Counts subscriptions by filter, tells the links of the first and the last one, and waits for their answers."""
 
     def __init__(self, wheel: Wheel, order: RetainedOrder, reached: Callable[[bytes], set[Outbound]]) -> None:
-        """`reached` returns the sessions that get a topic by subscriptions with No Local: links among them."""
+        """`reached` returns the sessions that get a topic, links among them."""
         self._wheel = wheel
         self._order = order
         self._reached = reached

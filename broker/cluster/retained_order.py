@@ -10,32 +10,29 @@ from typing import Final, cast, final
 from broker.runtime.clock import SECOND
 from protocol import properties as props
 from protocol.publish import Publish
-from session.outbox import Rewriter
 
 NAME: Final = "sluice-received"
 """Of the user property: microseconds and the number of the cell, with a point between them."""
 REMEMBERED: Final = 600 * SECOND
 """Microseconds."""
-_LONGEST: Final = 64
+LONGEST: Final = 64
+"""Bytes of the user property, at most."""
 
 Pairs = list[tuple[str, str]]
 Stamp = tuple[int, int]
 
 
 @final
-class RetainedOrder(Rewriter):
-    """The order of retained messages, as one cell sees it; rewrites what goes over links."""
+class RetainedOrder:
+    """The order of retained messages, as one cell sees it."""
 
     def __init__(self, cell: int) -> None:
-        self.adds = _LONGEST
         self._cell = cell
         self._stored: dict[bytes, Stamp] = {}
         """When the last message of a topic was received, the latest change last."""
 
-    def rewritten(self, publish: Publish) -> Publish:
-        """The PUBLISH as another cell gets it."""
-        if not publish.retain:
-            return publish
+    def stamped(self, publish: Publish) -> Publish:
+        """A PUBLISH with RETAIN, as another cell gets it."""
         changed = {} if publish.properties is None else dict(publish.properties)
         pairs = cast("Pairs", changed.get(props.USER_PROPERTY, []))
         changed[props.USER_PROPERTY] = [*pairs, (NAME, f"{publish.received_at}.{self._cell}")]

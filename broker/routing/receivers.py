@@ -129,7 +129,7 @@ class Receivers:
     def deliver_to_others(self, publish: Publish, publisher: Outbound | None) -> None:
         """Deliver by the special routes and to the groups."""
         for route in self.special:
-            if not route.no_local or not _is_own(route, publisher):
+            if not route.no_local or route.outbound is not publisher:
                 route.deliver(publish, publisher)
             elif route.own is not None:
                 route.own.deliver(publish, publisher)
@@ -140,7 +140,7 @@ class Receivers:
         """What all deliveries cost together that `publish` would add to its address (FC-24a)."""
         count = len(self.groups)
         for route in self.special:
-            if not route.no_local or route.own is not None or not _is_own(route, publisher):
+            if not route.no_local or route.own is not None or route.outbound is not publisher:
                 count += 1
         return count * cost(publish)
 
@@ -152,8 +152,8 @@ class Receivers:
         if publish.qos == 0 or not self.backpressure:
             return None
         for route in self.special:
-            own = route if not route.no_local or not _is_own(route, publisher) else route.own
-            if own is not None and own.qos:
+            own = route if not route.no_local or route.outbound is not publisher else route.own
+            if own is not None and own.qos and not _crosses_again(route.outbound, publisher):
                 lacking = _lacking(route.outbound, publish, route.places, arriving, now)
                 if lacking is not None:
                     return lacking
@@ -184,11 +184,9 @@ class Receivers:
         return len(self.routes) + len(self.special) + len(self.groups)
 
 
-def _is_own(route: Route, publisher: Outbound | None) -> bool:
-    """Whether a route leads back to the publisher, for No Local. All links to other cells count as one (CL-2)."""
-    if route.outbound is publisher:
-        return True
-    return publisher is not None and publisher.sender.limits.of_cell and route.outbound.sender.limits.of_cell
+def _crosses_again(outbound: Outbound, publisher: Outbound | None) -> bool:
+    """CL-2: whether a link would get what comes by a link: its queue takes none of it."""
+    return publisher is not None and publisher.sender.limits.of_cell and outbound.sender.limits.of_cell
 
 
 def _lacking(outbound: Outbound, publish: Publish, places: int, arriving: bool, now: int) -> Backpressure | None:

@@ -333,7 +333,7 @@ class Router:
                 if authorizer is not None and not authorizer.may_receive(outbound, topic, subscription.qos):
                     continue
                 route = found.get(outbound)
-                if route is not None and self._merge:
+                if route is not None and (self._merge or outbound.sender.limits.of_cell):
                     route.merge(subscription)
                 else:
                     route = found[outbound] = Route(outbound, subscription)

@@ -189,6 +189,7 @@ REFUSED: list[tuple[type[BaseModel], str, list[object]]] = [
     (Mqtt, "max_session_expiry_interval", [-1, "2", None]),
     (Config, "cluster", ["x", 5, [], {"nodes": 3}]),
     (Cluster, "workers", [0, 65, -1, 1.5, "x", None, True]),
+    (Cluster, "link_queue", [0, "1023KiB", "infinity", "x", None]),
     (Mqtt, "max_connections", [-1, 1.0, "x", None, True]),
     (Mqtt, "max_connection_rate", [-1, 1.0, "x", None, True]),
     (Mqtt, "server_keep_alive", [0, "0s", 0.5, 65_536, "x", "infinity", True]),

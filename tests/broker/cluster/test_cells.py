@@ -215,14 +215,15 @@ def test_shared_subscriptions_are_refused(broker: BrokerProcess) -> None:
         assert isinstance(client.receive(), Suback | Disconnect)
 
 
-def test_a_killed_cell_loses_nothing_that_is_acknowledged(journaled: BrokerProcess) -> None:
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_killed_cell_loses_nothing_that_is_acknowledged(journaled: BrokerProcess, version: int) -> None:
     """Cells are killed by turns while messages cross: kept subscribers get all of them, at QoS 2 once, in order."""
     for cell in BOTH:
         leave(journaled, next(at_home(cell, name="kept")), "kill/#")
     sent: dict[int, list[bytes]] = {1: [], 2: []}
     for turn in range(4):
         for cell in BOTH:
-            with client_of(journaled, cell, f"killer{turn}") as publisher:
+            with client_of(journaled, cell, f"killer{turn}", version) as publisher:
                 for number in range(50):
                     payload = b"%d %d" % (cell, 100 * turn + number)
                     publisher.publish(f"kill/{cell}", payload, 2)

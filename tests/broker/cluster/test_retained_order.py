@@ -23,7 +23,7 @@ def received(topic: bytes, at: int, properties: Properties | None = None) -> Pub
 def over_the_link(order: RetainedOrder, publish: Publish) -> Publish:
     """The PUBLISH as another cell decodes it."""
     decoder = Decoder(version=5)
-    sent = order.rewritten(publish)
+    sent = order.stamped(publish)
     sent.packet_id = 1
     decoder.feed(sent.encode(5))
     packet = decoder.next_packet()
@@ -60,9 +60,3 @@ def test_clients_do_not_see_the_property(properties: Properties | None) -> None:
     assert (NAME, "1.2") in (came.properties or {})[props.USER_PROPERTY]  # type: ignore[operator]  # it is a list of pairs
     assert here.admits(came)
     assert came.properties == properties
-
-
-def test_what_is_not_retained_goes_as_it_is() -> None:
-    """Only retained messages pay for their order."""
-    publish = Publish(b"t", b"x", 1)
-    assert RetainedOrder(1).rewritten(publish) is publish
