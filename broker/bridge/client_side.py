@@ -292,7 +292,8 @@ class PingTimer(Timer):
         self.connection = connection
         self._wheel = wheel
         self._keep_alive = keep_alive
-        self._asked = False
+        self._asked_at = 0
+        """When PINGREQ was sent last; 0 = not yet."""
 
     def wanted(self) -> bool:
         """False once it is closing."""
@@ -307,11 +308,11 @@ class PingTimer(Timer):
         connection = self.connection
         if connection.gate.closed:
             return
-        silent = now - connection.heard_at >= self._keep_alive // 2
-        if silent and self._asked and not connection.gate.reasons:  # else it may wait in the socket
+        silent = connection.heard_at < self._asked_at
+        if silent and not connection.gate.reasons:  # else it may wait in the socket
             connection.close(reason_codes.KEEP_ALIVE_TIMEOUT, "no packet of the remote broker within the keep-alive")
             return
-        self._asked = True
+        self._asked_at = now
         connection.socket.write(PINGREQ_BYTES)
         self.start(now)
 

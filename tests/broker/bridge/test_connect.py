@@ -10,6 +10,7 @@ from protocol import reason_codes
 from protocol.acknowledgements import Puback
 from protocol.connack import Connack
 from protocol.disconnect import Disconnect
+from protocol.ping import PINGREQ_BYTES, Pingresp
 from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.suback import Suback
@@ -123,6 +124,15 @@ def test_a_longer_server_keep_alive_changes_nothing(start: Start, remote: Remote
     broker = start(sections=bridge(remote, keepalive="1s"))
     remote.next().send(Connack(False, 0, {props.SERVER_KEEP_ALIVE: 65_535}))
     broker.wait_for_output(lambda lines: any("within the keep-alive" in line for line in lines), "the end")
+
+
+def test_an_idle_connection_stays(start: Start, remote: Remote) -> None:
+    """Each PINGREQ is answered at once, and then nothing comes for half a keep-alive: that is no silence."""
+    start(sections=bridge(remote, keepalive="1s"))
+    connection = remote.accepted()
+    for _ in range(5):
+        assert connection.socket.recv(2) == PINGREQ_BYTES
+        connection.send(Pingresp())
 
 
 def test_user_name_and_password_are_sent(start: Start, remote: Remote, tmp_path: Any) -> None:
