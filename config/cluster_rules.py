@@ -10,7 +10,6 @@ KEYS: Final[tuple[Path, ...]] = (
     ("addresses",),
     ("bridges",),
     ("quotas",),
-    ("admin", "listen"),
     ("mqtt", "max_connections"),
 )
 

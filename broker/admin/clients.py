@@ -8,6 +8,7 @@ from broker.admin.rows import ClientRow
 from broker.clients import Client
 from broker.connection.connection import Connection
 from broker.connection.log import address_of
+from config.cluster import CELL
 
 if TYPE_CHECKING:
     from broker.clients import Clients
@@ -52,8 +53,8 @@ class ClientListing(Listing[Client]):
         return self._clients.each()
 
     def is_there(self, item: Client) -> bool:
-        """Whether the client is connected."""
-        return item.connection is not None
+        """Whether the client is connected, and is no other cell."""
+        return item.connection is not None and item.session.listener != CELL
 
     def name(self, item: Client) -> str:
         """The client id."""

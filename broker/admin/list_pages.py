@@ -30,6 +30,8 @@ class ListPage:
 
     rows: list[str]
     """In JSON, in their order."""
+    places: list[tuple[int, str]]
+    """The value and the name by which each is sorted."""
     total: int
     """The number of all items."""
     matched: int
@@ -51,7 +53,11 @@ class _Collected(Generic[T]):
         self._key = listing.key(question.sort)
         self._filters = [(listing.filters[name], value) for name, value in question.filters]
         self._limit = question.limit
-        self._after = None if question.after is None else (-question.after[0], question.after[1])
+        self._after: tuple[int, str] | tuple[int, str, int] | None = None
+        """What comes before it is on an earlier page. A place is before itself with something behind it."""
+        if question.after is not None:
+            value, name = question.after
+            self._after = (-value, name) if question.including else (-value, name, 0)
         self._worst: tuple[int, str] | None = None  # what comes after it is on a later page
 
     def look(self, item: T, now: int) -> None:
@@ -61,7 +67,7 @@ class _Collected(Generic[T]):
                 return
         self.matched += 1
         place = (-self._key(item, now), self._name(item))
-        if self._after is not None and place <= self._after:
+        if self._after is not None and place < self._after:
             return
         if self._worst is not None and place > self._worst:
             return
@@ -149,13 +155,15 @@ class ListPages(Generic[T]):
         more = collected.cut()
         await slices.pause()  # to sort 2,000 takes a millisecond
         rows: list[str] = []
-        for number, (_, _, item) in enumerate(collected.rows, 1):
+        places: list[tuple[int, str]] = []
+        for number, (negated, name, item) in enumerate(collected.rows, 1):
             if self.listing.is_there(item):
                 rows.append(self.listing.row(item, slices.began).model_dump_json())
+                places.append((-negated, name))
             if number % ROWS == 0:
                 await slices.breathe()
         last = None
         if more:
             value, name, _ = collected.rows[-1]
             last = (-value, name)
-        return ListPage(rows, total, collected.matched, last, wall_us(), monotonic_us())
+        return ListPage(rows, places, total, collected.matched, last, wall_us(), monotonic_us())

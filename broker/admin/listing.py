@@ -38,6 +38,8 @@ class ListQuery:
     """Value and name of the last row of the page before; None = from the beginning."""
     filters: tuple[tuple[str, Any], ...] = ()
     """Names of filters, with the values asked for. All have to match."""
+    including: bool = False
+    """Whether a row at the place `after` is wanted too."""
 
 
 class Listing(ABC, Generic[T]):

@@ -55,14 +55,15 @@ def process_metrics(process: Process) -> Iterator[Metric]:
     )
     unread = process.files_not_read()
     yield GaugeMetricFamily("sluice_files_not_read", "Files that are followed and cannot be used.", unread)
-    yield _certificates(process.expiry())
+    yield certificates(process.expiry())
     if process.exporter is not None:
         yield from _export(process.exporter)
     if broker.journal is not None:
         yield from _journal(broker.journal)
 
 
-def _certificates(expiry: list[tuple[str, float]]) -> Metric:
+def certificates(expiry: list[tuple[str, float]]) -> Metric:
+    """Until when they are valid."""
     family = GaugeMetricFamily(
         "sluice_certificate_expiry_timestamp_seconds",
         "Unix time until which the certificate of a listener, or of the admin API, is valid.",

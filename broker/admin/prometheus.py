@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 BOUNDS: Final = tuple(1 << power for power in range(6, 30, 2))
 """Upper bounds of the buckets of a time, in microseconds: 64 us to 268 s, each four times the one before."""
 
-_EOF: Final = b"# EOF\n"
+EOF: Final = b"# EOF\n"
 """The end of OpenMetrics text."""
 
 _QOS: Final = ("0", "1", "2")
@@ -127,7 +127,7 @@ _TIMES: Final = (
 )
 
 
-class _Scrape:
+class Scrape:
     """The metric families of one scrape; a registry, as far as the encoder needs one."""
 
     def __init__(self) -> None:
@@ -161,13 +161,13 @@ class Prometheus:
         encode, content_type = choose_encoder(accept)
         slices = Slices()
         text = bytearray()
-        scrape = _Scrape()
+        scrape = Scrape()
         for family in chain(self._families(snapshot), bridge_metrics(bridges), system):
             scrape.family = family
-            text += encode(scrape).removesuffix(_EOF)
+            text += encode(scrape).removesuffix(EOF)
             await slices.breathe()
         if "openmetrics" in content_type:
-            text += _EOF
+            text += EOF
         return bytes(text), content_type
 
     def _families(self, snapshot: TotalsSnapshot) -> Iterator[Metric]:
@@ -187,7 +187,7 @@ class Prometheus:
         yield _quotas(self._broker.totals)
         yield _refused(self._broker.totals, snapshot.listeners)
         yield _disconnects(self._broker.totals)
-        yield _admin_refused(self._broker.totals)
+        yield admin_refused(self._broker.totals)
         yield from self._of_broker(snapshot)
 
     def _of_broker(self, snapshot: TotalsSnapshot) -> Iterator[Metric]:
@@ -258,7 +258,8 @@ def _disconnects(totals: "Totals") -> Metric:
     return family
 
 
-def _admin_refused(totals: "Totals") -> Metric:
+def admin_refused(totals: "Totals") -> Metric:
+    """Requests refused for their token."""
     family = CounterMetricFamily(
         "sluice_admin_refused",
         "Requests to the admin API refused for their token: missing, unknown, or without the role.",

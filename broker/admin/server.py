@@ -7,8 +7,9 @@ import socket
 import ssl
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 import structlog
 
@@ -32,8 +33,12 @@ if TYPE_CHECKING:
     import uvicorn
     from uvicorn.server import ServerState
 
-    from broker.admin.api.app import Api
+    from broker.admin.api.dashboard import Where
+    from broker.admin.api.load import Application
     from broker.admin.managed import Managed
+
+    Loaded = tuple[Application, uvicorn.Config, ServerState]
+    Load = Callable[[Links, Where], Loaded]
 
 MOST_CONNECTIONS: Final = 64
 """Of each kind, Unix and TCP; past it one makes room, or a further connection is refused."""
@@ -58,15 +63,24 @@ class AdminTls(NamedTuple):
     certificates: Certificates
 
 
+class Configured(Protocol):
+    """What is served."""
+
+    config: Config
+    """What applies now."""
+
+
 class AdminServer:
     """Serves the API until it is stopped."""
 
-    def __init__(self, managed: "Managed") -> None:
+    def __init__(self, configured: Configured, load: "Load") -> None:
+        """`load`: builds the application; it is called in a thread."""
         self.connections: set[AdminConnection] = set()
         self.addresses: list[tuple[str, int]] = []
         """Host and port where it is served over TCP."""
         self.links = Links(monotonic_us)
-        self._managed = managed
+        self._configured = configured
+        self._load_application = load
         self._opened: OpenSocket | None = None
         self._servers: list[asyncio.Server] = []
         self.watched: list[WatchedFile[AdminTls]] = []
@@ -78,7 +92,7 @@ class AdminServer:
         self._opening = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
         self._failed_until = 0
-        self._api: Api | None = None
+        self._api: Application | None = None
         self._config: uvicorn.Config | None = None
         self._state: ServerState | None = None
         self._log = structlog.get_logger("sluice")
@@ -137,7 +151,7 @@ class AdminServer:
 
         Raises OSError.
         """
-        config = self._managed.config.admin
+        config = self._configured.config.admin
         if not self.addresses:
             async with self._opening:
                 if not self.addresses:
@@ -248,10 +262,8 @@ class AdminServer:
             if not connection.refused:
                 self.serve(connection)
 
-    def _imported(self) -> "tuple[Api, uvicorn.Config, ServerState]":
-        from broker.admin.api.load import load
-
-        return load(self._managed, self.links, self.dashboard)
+    def _imported(self) -> "Loaded":
+        return self._load_application(self.links, self.dashboard)
 
 
 def _read(tls: Tls) -> AdminTls:
@@ -279,11 +291,22 @@ async def start_admin(managed: "Managed", dashboard: bool = False) -> AdminServe
 
     Raises OSError if a configured path or address cannot be used. For a default path it logs a warning instead.
     """
-    server = AdminServer(managed)
+
+    def load(links: Links, where: "Where") -> "Loaded":
+        from broker.admin.api.load import load_api
+
+        return load_api(managed, links, where)
+
+    return await open_admin(managed, load, dashboard)
+
+
+async def open_admin(configured: Configured, load: "Load", dashboard: bool) -> AdminServer | None:
+    """The same for the application that `load` builds."""
+    server = AdminServer(configured, load)
     try:
-        is_open = await _open_unix(server, managed.config)
-        if managed.config.admin.listen is not None or dashboard:
-            await _open_tcp(server, managed.config.admin)
+        is_open = await _open_unix(server, configured.config)
+        if configured.config.admin.listen is not None or dashboard:
+            await _open_tcp(server, configured.config.admin)
             is_open = True
     except OSError:
         server.stop()

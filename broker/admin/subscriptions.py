@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.admin.listing import Filter, Key, Listing, shortened
 from broker.admin.rows import SubscriptionRow
 from broker.clients import Client
+from config.cluster import CELL
 from protocol.subscribe import Subscription
 from protocol.topics import SHARE_PREFIX
 
@@ -50,10 +51,10 @@ class SubscriptionListing(Listing[Subscribed]):
                 yield Subscribed(client, subscription)
 
     def is_there(self, item: Subscribed) -> bool:
-        """Whether the session has it."""
+        """Whether the session has it, and is no link: what links subscribe to, clients have subscribed to elsewhere."""
         subscriptions = item.client.session.subscriptions
         has_it = subscriptions is not None and subscriptions.get(item.subscription.topic_filter) is item.subscription
-        return has_it and self._clients.knows(item.client)
+        return has_it and item.client.session.listener != CELL and self._clients.knows(item.client)
 
     def name(self, item: Subscribed) -> str:
         """Client id and filter; neither has a null character."""

@@ -26,10 +26,13 @@ def bridges(
     It says for how long each is connected, or why it is not, how much waits in it, and for how long.
     """
     try:
-        found = ask(socket_path(socket, config_file), "/bridges", {"limit": MOST_ROWS})["items"]
+        answer = ask(socket_path(socket, config_file), "/bridges", {"limit": MOST_ROWS})
     except AdminError as error:
         print(f"sluice: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
+    for cell in answer.get("unanswered", ()):
+        print(f"sluice: {cell}", file=sys.stderr)
+    found = answer["items"]
     if as_json:
         print(json.dumps(found, indent=2))
         return

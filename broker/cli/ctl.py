@@ -216,12 +216,16 @@ def _ask(  # noqa: PLR0913, PLR0917 - those of `ask`, and where the broker is
     prefix: str = PREFIX,
     seconds: float = TIMEOUT,
 ) -> Any:
-    """The answer; without one the command ends with FAILED."""
+    """The answer; without one the command ends with FAILED. Standard error names cells that have not answered."""
     try:
-        return ask(socket_path(socket, file), target, query, method=method, body=body, prefix=prefix, seconds=seconds)
+        path = socket_path(socket, file)
+        answer = ask(path, target, query, method=method, body=body, prefix=prefix, seconds=seconds)
     except AdminError as error:
         print(f"sluice: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
+    for cell in answer.get("unanswered", ()):
+        print(f"sluice: {path}: {cell}", file=sys.stderr)
+    return answer
 
 
 def _print(answer: object) -> None:

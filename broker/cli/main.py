@@ -92,7 +92,7 @@ def run(
         if cell is None:
             _check_cells(loaded.config)
             if loaded.config.cluster.count > 1:
-                _run_cells(loaded)
+                _run_cells(loaded, dashboard)
         show_link = print_link if dashboard else None
         if cell is None:
             _serve(Server(loaded.config, developer_gate, loaded, show_link, start_admin))
@@ -102,7 +102,7 @@ def run(
             membership = Membership(cell)
             own = membership.own(loaded)
             configure(own.config.log, membership.cell.number)
-            _serve(Server(own.config, developer_gate, own, show_link, start_admin, membership))
+            _serve(Server(own.config, developer_gate, own, None, start_admin, membership))
     except FailedError as failure:
         print(f"sluice: {failure}", file=sys.stderr)
         raise typer.Exit(DISK_FAILED) from None
@@ -192,12 +192,15 @@ def _check_cells(own: config.Config) -> None:
         raise OSError(why)
 
 
-def _run_cells(loaded: config.Loaded) -> NoReturn:
+def _run_cells(loaded: config.Loaded, dashboard: bool) -> NoReturn:
     """Run as the keeper of several cells. Raises OSError."""
+    from broker.admin.host.start import start_host_admin
+    from broker.server.host_admin import HostAdmin
     from broker.server.keeper import Keeper
 
+    admin = HostAdmin(loaded, start_host_admin, print_link if dashboard else None)
     command = [sys.executable, *sys.orig_argv[1:], "--cell"]
-    raise typer.Exit(asyncio.run(Keeper(loaded.config, command).run()))
+    raise typer.Exit(asyncio.run(Keeper(admin, command).run()))
 
 
 def _serve(server: "Server") -> None:

@@ -52,7 +52,8 @@ def in_words(line: dict[str, Any]) -> str:
     who = line["client_id"] or line["address"] or "-"
     if line["user"]:
         who += f" ({line['user']})"
-    parts = [time, who, line["event"], line["packet"], line["topic"], line["text"]]
+    cell = f"cell {line['cell']}" if line.get("cell") else ""
+    parts = [time, cell, who, line["event"], line["packet"], line["topic"], line["text"]]
     parts.append(f"({line['lost']} lines lost: read too slowly)" if line["lost"] else "")
     return "  ".join(_printable(str(part)) for part in parts if part)
 

@@ -31,6 +31,10 @@ class Cell(NamedTuple):
         """Whether this cell serves a client."""
         return home_of(client_id, self.cells) == self.number
 
+    def admin_at(self, number: int) -> Path:
+        """Where a cell answers the keeper (broker/admin)."""
+        return self.directory / f"{number}.admin"
+
     def links_at(self, number: int) -> Path:
         """Where a cell accepts links."""
         return self.directory / f"{number}.links"

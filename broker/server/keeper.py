@@ -19,11 +19,13 @@ from broker.cluster.cell import Cell
 from broker.runtime.os_errors import text_of
 from broker.server.activation import passed_on, sockets_named
 from broker.server.channel import SERVES, send_orders
+from broker.server.host_admin import HostAdmin
 from broker.server.listening import BACKLOG, open_shared
 from broker.server.notify import Notify
 from broker.server.unix_socket import OpenSocket, open_unix
-from config.models import Config
 
+STALLED: Final = 3.0
+"""Seconds without a sign of life after which operators are told."""
 SILENCE: Final = 15.0
 """Seconds without a sign of life after which a cell is killed, and started again."""
 FIRST_WAIT: Final = 0.1
@@ -38,9 +40,10 @@ NEVER_SERVED: Final = 3
 class Keeper:
     """Runs the cells of one broker."""
 
-    def __init__(self, config: Config, command: Sequence[str]) -> None:
+    def __init__(self, admin: HostAdmin, command: Sequence[str]) -> None:
         """`command`: starts a cell, with the number of its channel's descriptor appended."""
-        self._config = config
+        self._admin = admin
+        self._config = admin.config
         self._command = command
         self._log = structlog.get_logger("sluice")
         self._notify = Notify()
@@ -62,6 +65,7 @@ class Keeper:
             for number in range(1, count + 1):
                 cell = Cell(number, count, Path(directory))
                 self._kept.append(KeptCell(self, cell, {name: own[number - 1] for name, own in listeners.items()}))
+            await self._admin.open(self._kept, self._stopping)
             detail = "several workers are new: broker/cluster/CLUSTER.md says what they do not do yet"
             self._log.warning("cells_start", cells=count, detail=detail)
             tasks = [loop.create_task(each.run()) for each in self._kept]
@@ -70,6 +74,7 @@ class Keeper:
             telling.cancel()
             self._notify.stopping()
             await asyncio.gather(*tasks)
+        self._admin.close()
         for opened in self._unix:
             opened.remove()
         self._log.info("cells_stopped", cells=count)
@@ -100,6 +105,7 @@ class Keeper:
 
     async def _tell_ready(self) -> None:
         await asyncio.gather(*(each.serves.wait() for each in self._kept))
+        await self._admin.show_link()
         self._log.info("cells_serve", cells=len(self._kept))
         self._notify.ready()
 
@@ -121,6 +127,7 @@ class Keeper:
     def _pass_on(self, number: int) -> None:
         for each in self._kept:
             each.send(number)
+        self._admin.reload_soon()
 
 
 def _open_ports(host: str, port: int, count: int) -> list[list[socket.socket]]:
@@ -135,11 +142,43 @@ class KeptCell:
 
     def __init__(self, keeper: Keeper, cell: Cell, listeners: dict[str, list[socket.socket]]) -> None:
         self.serves = asyncio.Event()
+        self.restarts = 0
+        """How often another process has become it."""
+        self._heard: float | None = None
+        """When the process has given a sign of life; None = it does not serve yet."""
         self._keeper = keeper
         self._cell = cell
         self._listeners = listeners
         self._process: asyncio.subprocess.Process | None = None
         self._log = structlog.get_logger("sluice")
+
+    @property
+    def number(self) -> int:
+        """From 1 on."""
+        return self._cell.number
+
+    @property
+    def admin_socket(self) -> Path:
+        """Where it answers the keeper."""
+        return self._cell.admin_at(self._cell.number)
+
+    @property
+    def pid(self) -> int | None:
+        """Its process; None = there is none now."""
+        process = self._process
+        return None if process is None or process.returncode is not None else process.pid
+
+    def trouble(self) -> str:
+        """Why it cannot answer now; empty if it can."""
+        if self.hangs():
+            return f"gives no sign of life: it is killed {SILENCE:g} s after its last one"
+        if self._heard is not None:
+            return ""
+        return "has ended, and is started again" if self.pid is None else "starts"
+
+    def hangs(self) -> bool:
+        """Whether it gives no sign of life."""
+        return self._heard is not None and asyncio.get_running_loop().time() > self._heard + STALLED
 
     def send(self, number: int) -> None:
         """Send a signal to the process."""
@@ -166,6 +205,7 @@ class KeptCell:
                 return
             wait = FIRST_WAIT if loop.time() - began > SERVED else min(2 * wait, LONGEST_WAIT)
             self._log.error("cell_ended", cell=self._cell.number, status=status, again_in=f"{wait:g} s")
+            self.restarts += 1
             with suppress(TimeoutError):
                 await asyncio.wait_for(keeper.stopping.wait(), wait)
 
@@ -188,6 +228,7 @@ class KeptCell:
             stopping.cancel()
             status = await ended
             watching.cancel()
+            self._heard = None
         return status
 
     async def _watch(self, channel: socket.socket) -> None:
@@ -208,5 +249,7 @@ class KeptCell:
             if not heard:
                 return
             silence = SILENCE
+            if self._heard is not None or SERVES in heard:
+                self._heard = loop.time()
             if SERVES in heard:
                 self.serves.set()

@@ -14,6 +14,7 @@ from broker.runtime.clock import SECOND, monotonic_us
 from broker.server.alone import Alone
 from broker.server.channel import LIVES, SERVES, receive_orders
 from broker.server.handover import Opened
+from config.admin import Admin
 from config.load import Loaded
 from config.models import Config
 
@@ -40,9 +41,11 @@ class Membership(Alone):
     def own(self, loaded: Loaded) -> Loaded:
         """The configuration of this cell, now and when it is loaded again."""
         again = loaded.again
+        config = configuration_of(loaded.config, self.cell.number, self.cell.cells)
+        admin = Admin(socket=str(self.cell.admin_at(self.cell.number)))  # the keeper has what is configured
         return replace(
             loaded,
-            config=configuration_of(loaded.config, self.cell.number, self.cell.cells),
+            config=config.model_copy(update={"admin": admin}),
             again=None if again is None else lambda: self.own(again()),
         )
 

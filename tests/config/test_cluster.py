@@ -34,7 +34,6 @@ def test_other_numbers_are_mistakes(written: object) -> None:
         ({"bridges": [{"name": "b", "address": "h", "topics": [{"filter": "a/#"}]}]}, "bridges"),
         ({"quotas": [{"users": ["a"], "max_mqueue_len": 5}]}, "quotas"),
         ({"mqtt.max_connections": 100}, "mqtt.max_connections"),
-        ({"admin.listen": "127.0.0.1:8080"}, "admin.listen"),
     ],
 )
 def test_what_does_not_go_with_several(sections: dict[str, Any], key: str) -> None:
@@ -48,4 +47,4 @@ def test_what_does_not_go_with_several(sections: dict[str, Any], key: str) -> No
 def test_python_code_is_told_too() -> None:
     """A model with such keys is not valid either."""
     with pytest.raises(ValueError, match="does not go with cluster"):
-        config.Config.model_validate({"cluster": {"workers": 2}, "admin": {"listen": "127.0.0.1:8080"}})
+        config.Config.model_validate({"cluster": {"workers": 2}, "mqtt": {"max_connections": 100}})

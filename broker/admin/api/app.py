@@ -62,6 +62,19 @@ class _Any(Convertor[str]):
 register_url_convertor("any", _Any())
 
 
+def new_app() -> FastAPI:
+    """An application without endpoints."""
+    return FastAPI(
+        title="Sluice",
+        version=__version__,
+        description="The admin API of a Sluice broker.",
+        docs_url=None,  # its page would come from outside
+        redoc_url=None,
+        openapi_url=None,
+        responses=EVERYWHERE,
+    )
+
+
 class Api:
     """The application of one broker."""
 
@@ -70,17 +83,9 @@ class Api:
         self.lists = Lists(managed)
         self.tracing = Tracing(managed)
         self.viewers = Viewers(Observer(managed, self.lists.pages))
-        app = self.app = FastAPI(
-            title="Sluice",
-            version=__version__,
-            description="The admin API of a Sluice broker.",
-            docs_url=None,  # its page would come from outside
-            redoc_url=None,
-            openapi_url=None,
-            responses=EVERYWHERE,
-        )
+        app = self.app = new_app()
         tokens = Tokens(lambda: managed.config.admin.tokens, links)
-        find = Finder(tokens, managed.broker.totals)
+        find = Finder(tokens, managed.broker.totals, for_others=managed.config.cluster.count > 1)
         viewing = [Depends(find)]
         app.include_router(page_router())
         app.include_router(login_router(links), prefix=PREFIX)
@@ -99,17 +104,22 @@ class Api:
 
         api.include_router(docs_router(app.openapi))
         app.include_router(api)
-        app.add_exception_handler(RequestValidationError, _wrong)
-        app.add_middleware(Methods, routes=app.routes)
-        app.add_middleware(_Headers)
-        app.add_middleware(Strangers, tokens=tokens)
-        app.add_middleware(Deadlines)
+        guard(app, tokens)
 
     def stop(self) -> None:
         """Cancel what is running."""
         self.lists.stop()
         self.viewers.stop()
         self.tracing.stop()
+
+
+def guard(app: FastAPI, tokens: Tokens) -> None:
+    """What holds for each request, whatever it asks for."""
+    app.add_exception_handler(RequestValidationError, _wrong)
+    app.add_middleware(Methods, routes=app.routes)
+    app.add_middleware(_Headers)
+    app.add_middleware(Strangers, tokens=tokens)
+    app.add_middleware(Deadlines)
 
 
 async def _wrong(request: Request, error: Exception) -> JSONResponse:

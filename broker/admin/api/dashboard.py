@@ -131,12 +131,13 @@ def stream_router(managed: Managed, viewers: Viewers, find: Finder) -> APIRouter
             moments = viewers.moments()
         else:
             moments = viewers.each_second(lambda: _session(managed, client_id))
-        return EventStream(_events(moments, asker.still), at_end=lambda: places.leave(asker.name))
+        return EventStream(moment_events(moments, asker.still), at_end=lambda: places.leave(asker.name))
 
     return router
 
 
-async def _events(moments: AsyncGenerator[str, None], valid: Callable[[], bool]) -> AsyncIterator[str]:
+async def moment_events(moments: AsyncGenerator[str, None], valid: Callable[[], bool]) -> AsyncIterator[str]:
+    """Moments as server-sent events, as long as the answer is `valid`."""
     async with aclosing(moments):
         for _ in range(MOST_MOMENTS):
             text = await anext(moments, None)

@@ -1,6 +1,7 @@
 """The lists: clients, sessions, subscriptions, groups, addresses, retained messages and bridges."""
 
 import json
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
@@ -37,6 +38,7 @@ class Listed(BaseModel, Generic[Row]):
     clock_us: int = Field(description="The same moment on the broker's monotonic clock.")
     next: str | None = Field(description="The `after` of the next page; null = this is the last one.")
     items: list[Row]
+    places: list[tuple[int, str]] | None = Field(None, description="Only if they are asked for.")
 
 
 class Paging(BaseModel):
@@ -46,6 +48,7 @@ class Paging(BaseModel):
 
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=MOST_ROWS)
     after: str | None = Field(None, max_length=LONGEST_CURSOR, description="`next` of the page before.")
+    places: bool = Field(False, description="Also say by which value and name each item is sorted.")
 
 
 class ClientsQuery(Paging):
@@ -145,12 +148,14 @@ class Lists:
     async def answer(self, name: str, query: Paging) -> Response:
         """A page of the list `name`, in the form of `Listed`. Raises HTTPException for a wrong cursor."""
         pages = self.pages[name]
-        given = query.model_dump(exclude={"limit", "after", "sort"}, exclude_none=True)
+        given = query.model_dump(exclude={"limit", "after", "sort", "places"}, exclude_none=True)
+        after, including = (None, False) if query.after is None else read_cursor(query.after)
         question = ListQuery(
             query.sort,  # type: ignore[attr-defined]  # each of QUERIES has it, with its own values
             query.limit,
-            None if query.after is None else _read_cursor(query.after),
+            after,
             tuple(sorted(given.items())),
+            including,
         )
         page = await pages.page(question)
         head = {
@@ -161,8 +166,10 @@ class Lists:
             "matched": page.matched,
             "time_us": page.time_us,
             "clock_us": page.clock_us,
-            "next": None if page.last is None else _cursor(*page.last),
+            "next": None if page.last is None else cursor(page.last),
         }
+        if query.places:
+            head["places"] = page.places
         # The rows are JSON already, made in slices.
         text = f'{json.dumps(head)[:-1]}, "items": [{",".join(page.rows)}]}}\n'
         return Response(text, media_type="application/json")
@@ -178,16 +185,24 @@ class Lists:
             pages.stop()
 
 
-def _cursor(value: int, name: str) -> str:
-    return urlsafe_b64encode(f"{value} {name}".encode()).decode()
+_PLACE: Final = re.compile("(-?[0-9]+)([ =])(.*)", re.DOTALL)
 
 
-def _read_cursor(text: str) -> tuple[int, str]:
+def cursor(place: tuple[int, str], including: bool = False) -> str:
+    """The text for a place in a list; `including`: what is at the place belongs to the page after it."""
+    value, name = place
+    return urlsafe_b64encode(f"{value}{'=' if including else ' '}{name}".encode()).decode()
+
+
+def read_cursor(text: str) -> tuple[tuple[int, str], bool]:
+    """The place, and whether to include it. Raises HTTPException."""
     try:
-        value, _, name = urlsafe_b64decode(text).decode().partition(" ")
-        return int(value), name
+        found = _PLACE.fullmatch(urlsafe_b64decode(text).decode())
+        if found is not None:
+            return (int(found[1]), found[3]), found[2] == "="
     except ValueError:
-        raise HTTPException(422, "after: write the `next` of the page before") from None
+        pass
+    raise HTTPException(422, "after: write the `next` of the page before")
 
 
 def lists_router(lists: Lists) -> APIRouter:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import uvicorn
 from uvicorn.server import ServerState
@@ -16,9 +16,23 @@ LONGEST_HEAD: Final = 256 * 1024
 """Bytes of a request before its body: a client id of 64 KB may be in it, each byte written as %XX."""
 
 
-def load(managed: Managed, links: Links, where: Where) -> tuple[Api, uvicorn.Config, ServerState]:
-    """The application, uvicorn's settings and its state. Nothing of the broker is touched: that belongs to its loop."""
-    api = Api(managed, links, where)
+class Application(Protocol):
+    """What is served."""
+
+    app: Any
+    """By ASGI."""
+
+    def stop(self) -> None:
+        """Cancel what is running."""
+
+
+def load_api(managed: Managed, links: Links, where: Where) -> tuple[Application, uvicorn.Config, ServerState]:
+    """The API of one broker. Nothing of the broker is touched: that belongs to its loop."""
+    return ready(Api(managed, links, where))
+
+
+def ready(api: Application) -> tuple[Application, uvicorn.Config, ServerState]:
+    """The application, uvicorn's settings and its state."""
     config = uvicorn.Config(
         api.app,
         http="h11",
@@ -37,7 +51,7 @@ def load(managed: Managed, links: Links, where: Where) -> tuple[Api, uvicorn.Con
     return api, config, ServerState()
 
 
-async def _warm_up(api: Api) -> None:
+async def _warm_up(api: Application) -> None:
     """Answer a request: what is imported and built for the first one takes 40 ms."""
     await api.app(_SCOPE, _receive, _send)
 

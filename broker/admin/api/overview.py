@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from broker import __version__
 from broker.admin.api.problem import refusals
+from broker.admin.cell_links import links_of
 from broker.admin.managed import Managed
 from broker.admin.rows import SessionRow
 from broker.admin.sessions import session_fields
@@ -104,15 +105,16 @@ def overview_router(managed: Managed) -> APIRouter:
     async def overview() -> Overview:
         """The broker at a glance."""
         reasons = managed.unready()
+        links = links_of(managed)
         return Overview(
             broker=managed.config.node_name,
             version=__version__,
             uptime_seconds=(monotonic_us() - managed.started_us) // SECOND,
             ready=not reasons,
             not_ready_because=reasons,
-            connections=len(broker.connections),
-            clients_connected=broker.clients.connected,
-            sessions=len(broker.clients),
+            connections=len(broker.connections) - links.connected,
+            clients_connected=broker.clients.connected - links.connected,
+            sessions=len(broker.clients) - links.sessions,
             retained=len(broker.retained),
             groups=len(broker.router.shared.queues),
             addresses_full=broker.addresses.full,

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import json
 from collections.abc import Callable, Sequence
 from typing import Annotated, Final, NamedTuple
 
@@ -16,6 +17,9 @@ from config.admin import Token
 VIEWER: Final = "viewer"
 OPERATOR: Final = "operator"
 
+ASKED_FOR: Final = "sluice-asked-for"
+"""The header in which the keeper tells a cell who has asked. Only the keeper's user may open the cell's socket."""
+
 
 class Asker(NamedTuple):
     """Whoever has sent a request."""
@@ -27,6 +31,11 @@ class Asker(NamedTuple):
     """Where from: `unix`, or an IP address."""
     still: Callable[[], bool] = lambda: True
     """Whether that holds yet, for answers that last: a token may be taken away, or get another role."""
+
+
+def on_behalf_of(who: Asker) -> bytes:
+    """The value of the header ASKED_FOR."""
+    return json.dumps(who[:3]).encode()
 
 
 _bearer = HTTPBearer(auto_error=False, description="A token of `admin.tokens`; none is needed on the Unix socket.")
@@ -57,15 +66,20 @@ class Tokens:
 class Finder:
     """The dependency that finds out who asks, and counts who is refused."""
 
-    def __init__(self, tokens: Tokens, totals: Totals) -> None:
+    def __init__(self, tokens: Tokens, totals: Totals, for_others: bool = False) -> None:
+        """`for_others`: whoever asks on the Unix socket may say for whom."""
         self._tokens = tokens
         self._totals = totals
+        self._for_others = for_others
         self._log = structlog.get_logger("sluice")
 
     async def __call__(self, request: Request, bearer: Bearer) -> Asker:
         """Who asks. Raises HTTPException without a valid token."""
         peer = where_from(request)
         if request.state.trusted:
+            asked_for = request.headers.get(ASKED_FOR) if self._for_others else None
+            if asked_for is not None:
+                return Asker(*json.loads(asked_for))
             uid = request.state.uid
             return Asker("unix" if uid is None else f"uid {uid}", OPERATOR, peer)
         if bearer is None:

@@ -4,7 +4,7 @@ That all is well is said only if there is nothing of it.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.admin.dashboard.moment import AwayRow, DroppingRow, Finding, SlowRow
 from broker.admin.waiting import DISK
@@ -12,11 +12,13 @@ from broker.runtime.clock import SECOND
 
 if TYPE_CHECKING:
     from broker.admin.dashboard.moment import Rates
-    from broker.admin.dashboard.sample import Sample
     from broker.admin.rows import GroupRow
 
 SLOW_AFTER: Final = 9 * SECOND // 10
 """Microseconds from which on a backlog is named: shorter ones come and go."""
+
+WELL: Final = ("brief", "well")
+"""The kinds of sentences that say that nothing is wrong."""
 
 _ADVICE: Final = {
     "offline_qos0": "QoS 0 waits for clients that are away only with session.mqueue_store_qos0.",
@@ -32,8 +34,28 @@ _ENDED: Final = "session_ended"
 """What waits in a session is dropped with it: its client, or its expiry, has ended it. This comes last."""
 
 
+class Backlogs(Protocol):
+    """What has been seen of the sessions."""
+
+    slow_count: int
+    """Connected sessions with a backlog."""
+    away_count: int
+    """Sessions for which something waits, and whose clients are away."""
+    away_len: int
+    """What waits for them."""
+
+    def dropping(self) -> list[DroppingRow]:
+        """Those of which most is dropped, the first with the most."""
+
+    def slow(self) -> list[SlowRow]:
+        """The longest backlogs, the longest first."""
+
+    def away(self) -> list[AwayRow]:
+        """Those for which most waits while they are away, the first with the most."""
+
+
 def findings(
-    sample: "Sample", rates: "Rates | None", dropped_lately: dict[str, int], groups: "list[GroupRow]", full: int
+    sample: Backlogs, rates: "Rates | None", dropped_lately: dict[str, int], groups: "list[GroupRow]", full: int
 ) -> list[Finding]:
     """The sentences, the most important first; at least one.
 

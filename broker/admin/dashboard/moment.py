@@ -60,7 +60,7 @@ class AwayRow(BaseModel):
 class Finding(BaseModel):
     """One sentence that an operator should read."""
 
-    kind: Literal["dropped", "slow", "waits", "away", "brief", "well"]
+    kind: Literal["cell", "dropped", "slow", "waits", "away", "brief", "well"]
     client_id: str = Field(default="", description="Of the session that it is about, which begins it; empty = none.")
     text: str = Field(description="The sentence, without its end.")
     drops: str = Field(default="", description="Why deliveries are dropped, such as queue_full: its end.")
@@ -100,6 +100,9 @@ class Moment(Present):
     rates: Rates | None = Field(description="null in the first moment after nobody has looked.")
     findings: list[Finding] = Field(description="What is dropped comes first, then who is slow, then who is away.")
     dropping: list[DroppingRow] = Field(description="Those of which most is dropped.")
+    dropped_lately: dict[str, int] = Field(description="Deliveries dropped in the last minute, by reason.")
+    away: list[AwayRow] = Field(description="Those for which most waits while they are away.")
+    away_count: int = Field(description="Sessions for which something waits, and whose clients are away.")
     away_len: int = Field(description="Deliveries that wait for clients that are away.")
     slow_count: int = Field(description="Connected sessions with a backlog; `slow` has the longest.")
     slow: list[SlowRow]

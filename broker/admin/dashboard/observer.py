@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker import __version__
 from broker.admin.bridges import bridge_rows
+from broker.admin.cell_links import links_of
 from broker.admin.dashboard.findings import findings
 from broker.admin.dashboard.moment import Moment, Rates
 from broker.admin.dashboard.sample import ROWS, Sample
@@ -60,10 +61,11 @@ class Observer:
         counts, now = self._counts(snapshot), monotonic_us()
         counts |= {f"{_BRIDGES}{each.bridge}": each.sent for each in bridges}
         rates, dropped_lately = self._rates(counts, now), self._dropped_lately(counts, now)
+        links = links_of(managed)
         moment = Moment(
             **present(managed),
-            sessions=len(broker.clients),
-            connected=broker.clients.connected,
+            sessions=len(broker.clients) - links.sessions,
+            connected=broker.clients.connected - links.connected,
             waits_for=sample.waits_for,
             congested=sum(each.congested for each in snapshot.listeners.values()),
             window_full=sum(each.window_full for each in snapshot.listeners.values()),
@@ -72,7 +74,10 @@ class Observer:
             window_len=snapshot.inflight,
             addresses_full=broker.addresses.full,
             rates=rates,
-            findings=findings(sample, rates, dropped_lately, groups, broker.addresses.full),
+            findings=findings(sample, rates, dict(dropped_lately), groups, broker.addresses.full),
+            dropped_lately=dropped_lately,
+            away=sample.away(),
+            away_count=sample.away_count,
             dropping=sample.dropping(),
             away_len=sample.away_len,
             slow_count=sample.slow_count,

@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
+
+from pydantic import BaseModel
 
 from broker.runtime.clock import SECOND, monotonic_us
-
-if TYPE_CHECKING:
-    from broker.admin.dashboard.observer import Observer
 
 PERIOD: Final = 1 * SECOND
 """Microseconds from one moment to the next, at least."""
@@ -16,10 +15,20 @@ PERIOD_SHARE: Final = 10
 """A period is at least so many times as long as its walk: walks take at most a tenth of the time."""
 
 
+class Looks(Protocol):
+    """Who looks at the broker."""
+
+    async def look(self) -> tuple[BaseModel, int]:
+        """The broker now, and the time of the walk in microseconds."""
+
+    def forget(self) -> None:
+        """Nobody has looked for a while: the next moment has no rates."""
+
+
 class Viewers:
     """All viewers of the dashboard."""
 
-    def __init__(self, observer: "Observer") -> None:
+    def __init__(self, observer: Looks) -> None:
         self._waiting = 0  # those that look at the broker as a whole
         self._observer = observer
         self._next: asyncio.Future[str] | None = None

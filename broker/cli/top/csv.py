@@ -28,9 +28,10 @@ def as_csv(answer: dict[str, Any], head: bool) -> str:
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     if head:
-        writer.writerow(["time", "broker", *columns])
+        writer.writerow(["time", "broker", *(["cell"] if "cells" in answer else []), *columns])
     for item in answer["items"]:
-        writer.writerow([_cell(cell) for cell in (time, answer["broker"], *(item[name] for name in columns))])
+        place = [item["cell"]] if "cells" in answer else []
+        writer.writerow([_cell(cell) for cell in (time, answer["broker"], *place, *(item[name] for name in columns))])
     return text.getvalue()
 
 

@@ -46,7 +46,7 @@ class Snapshot:
 
 
 def _identity(row: Row, what: str) -> tuple[object, object]:
-    return row[NAMES[what]], row.get("started_us")
+    return row[NAMES[what]], (row.get("cell"), row.get("started_us"))
 
 
 def _rates(row: Row, past: Row, elapsed_us: int) -> Row:
@@ -138,6 +138,10 @@ _COLUMNS: Final[dict[str, list[_Column]]] = {
 }
 
 
+_CELL: Final = _Column("cell", 4, lambda row: str(row["cell"]))
+"""If there are several (cluster.workers)."""
+
+
 def next_key(what: str, sort: str) -> str:
     """The sort key that follows `sort`."""
     keys = [column.sort for column in _COLUMNS[what] if column.sort]
@@ -147,7 +151,8 @@ def next_key(what: str, sort: str) -> str:
 def view(snapshot: Snapshot, width: int, live: bool = True) -> Group:
     """The list as a table of `width` characters; `live`: with rates and a line of keys."""
     answer = snapshot.answer
-    columns = [column for column in _COLUMNS[answer["what"]] if live or not column.compares]
+    name, *others = [column for column in _COLUMNS[answer["what"]] if live or not column.compares]
+    columns = [name, *([_CELL] if "cells" in answer else []), *others]
     name, *others = _that_fit(columns, width)
     room = width - sum(column.width + _GAP for column in others)
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
@@ -163,7 +168,8 @@ def view(snapshot: Snapshot, width: int, live: bool = True) -> Group:
     if len(snapshot.rows) < answer["total"]:
         head += f", the first {len(snapshot.rows)} by {answer['sort']}"
     hint = Text("q ends, s sorts by the next key" if live else "", style="dim")
-    return Group(Text(head, no_wrap=True, overflow="ellipsis"), hint, table)
+    missing = [Text(printable(f"{each[:1].upper()}{each[1:]}"), style="bold") for each in answer.get("unanswered", ())]
+    return Group(Text(head, no_wrap=True, overflow="ellipsis"), hint, *missing, table)
 
 
 def _that_fit(columns: list[_Column], width: int) -> list[_Column]:

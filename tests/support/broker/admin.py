@@ -4,6 +4,7 @@ import http.client
 import json
 import socket
 import ssl
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,6 +54,7 @@ def request(
     body: object = None,
     token: str = "",
     tls: ssl.SSLContext | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Answer:
     """The answer to one request, over a connection of its own; `body`: bytes as they are, anything else as JSON."""
     connection: http.client.HTTPConnection
@@ -62,12 +64,12 @@ def request(
         connection = http.client.HTTPSConnection(*where, timeout=TIMEOUT, context=tls)
     else:
         connection = http.client.HTTPConnection(*where, timeout=TIMEOUT)
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    all_headers = dict(headers or {}) | ({"Authorization": f"Bearer {token}"} if token else {})
     sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     if sent is not None:
-        headers["Content-Type"] = "application/json"
+        all_headers["Content-Type"] = "application/json"
     with closing(connection):
-        connection.request(method, target, sent, headers)
+        connection.request(method, target, sent, all_headers)
         answer = connection.getresponse()
         named = {name.lower(): value for name, value in answer.getheaders()}
         return Answer(answer.status, named, answer.read().decode())

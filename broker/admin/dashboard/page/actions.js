@@ -8,13 +8,13 @@ const ACTIONS = [
   ["End session", "/sessions/", "Its subscriptions and all that waits in it are discarded; a connected client is disconnected."],
 ];
 
-export function actions(id) {
+export function actions(id, where) {
   const result = el("p", { class: "note", role: "status" });
   const buttons = ACTIONS.map(([title, path, effect]) => el("button", {
     onclick: async () => {
       if (!(await confirmed(title, id, effect))) return;
       try {
-        say(result, (await ask(`${path}?${new URLSearchParams({ id })}`, { method: "DELETE" })).result);
+        say(result, (await ask(`${path}?${new URLSearchParams({ id, ...where })}`, { method: "DELETE" })).result);
       } catch (error) {
         say(result, error.message);
       }

@@ -75,8 +75,8 @@ function open() {
   if (view) view.close();
   const wanted = location.hash;
   const rest = (start) => (wanted.startsWith(start) ? wanted.slice(start.length) : null);
-  const id = rest(SESSION) === null ? null : decoded(rest(SESSION));
-  if (id !== null) view = new SessionView(main, id, user);
+  const [id, query] = rest(SESSION) === null ? [null] : rest(SESSION).split("?").map(decoded);
+  if (id !== null) view = new SessionView(main, id, user, new URLSearchParams(query).get("cell"));
   else if (rest(SESSIONS) !== null) view = new Sessions(main, new URLSearchParams(rest(SESSIONS).slice(1)));
   else if (rest(RETAINED) !== null) view = new Retained(main, new URLSearchParams(rest(RETAINED).slice(1)), user);
   else if (wanted === DOCS) view = new Docs(main);

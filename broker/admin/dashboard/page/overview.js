@@ -110,6 +110,14 @@ export class Overview {
       ["refused", (row) => whole(row.refused_out + row.refused_in)],
       ["why", why, "words wrap"],
     ], "", (row) => `#/session/${encodeURIComponent(`$bridge/${row.bridge}`)}`);
+    this.cells = new Table([
+      ["cell", (row) => whole(row.cell), "words"],
+      ["state", (row) => row.why || "ready", "words wrap", (row) => (row.why ? "bad" : "good")],
+      ["restarts", (row) => whole(row.restarts)],
+      ["clients", (row) => (row.connected === null ? "–" : whole(row.connected))],
+      ["received a second", (row) => short(row.received)],
+      ["sent a second", (row) => short(row.sent)],
+    ], "");
     this.lay(place);
   }
 
@@ -119,6 +127,8 @@ export class Overview {
     const section = (title, ...content) => el("section", {}, el("h2", {}, title), content);
     this.over = section("Bridges", this.bridges.element);
     this.over.hidden = true;
+    this.host = section("Cells", this.cells.element);
+    this.host.hidden = true;
     show(
       place,
       this.headline.element,
@@ -126,6 +136,7 @@ export class Overview {
       el("ul", { id: "findings" }, this.others.map((each) => each.element)),
       el("dl", { class: "tiles" }, TILES.map(([name, label]) => el("div", { class: `tile ${name}` }, el("dt", {}, label), el("dd", {}, this.tiles[name])))),
       el("div", { class: "two" }, section("Messages a second", rates), section("Sessions held back", held)),
+      this.host,
       this.over,
       section("Deliveries dropped", this.dropping.element),
       section("Slow consumers", this.slow.element, el("p", { class: "note" }, el("a", { href: "#/sessions" }, "All sessions"), " · ", el("a", { href: "#/retained" }, "Retained messages"), " · ", el("a", { href: "#/docs" }, "API"))),
@@ -165,6 +176,8 @@ export class Overview {
     this.talkers.take(moment.talkers);
     this.addresses.take(moment.addresses);
     this.groups.take(moment.groups);
+    this.host.hidden = !moment.cells;
+    this.cells.take(moment.cells ?? []);
     this.bridged = rates && rates.bridges;
     this.over.hidden = !moment.bridges.length;
     this.bridges.take(moment.bridges);

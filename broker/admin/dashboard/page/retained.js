@@ -60,7 +60,7 @@ export class Retained {
       asked.set("sys", "false"); // those of the broker itself change all the time
       const page = await ask(`/retained?${asked}`);
       this.table.take(page.items);
-      say(this.count, counted(page.matched, "message"));
+      say(this.count, [counted(page.matched, "message"), ...(page.unanswered ?? [])].join("; "));
       this.next.hidden = !page.next;
       if (page.next) this.next.setAttribute("href", address([...[...this.query].filter(([name]) => name !== "after"), ["after", page.next]]));
     } catch (error) {

@@ -47,10 +47,11 @@ class Facts {
 }
 
 export class SessionView {
-  constructor(place, id, user) {
+  constructor(place, id, user, cell) { // `cell`: in which one it is, if that does not follow from its name
     this.place = place;
     this.id = id;
-    this.path = `/stream?client_id=${encodeURIComponent(id)}`;
+    this.where = cell ? { cell } : {};
+    this.path = `/stream?${new URLSearchParams({ client_id: id, ...this.where })}`;
     this.before = null;
     this.why = el("p", { id: "why", class: "because", "aria-live": "polite" }, "…");
     this.advice = el("p", { id: "advice", class: "lead" });
@@ -89,7 +90,7 @@ export class SessionView {
         section("Since the session began", this.facts.element),
         section("QoS 0 queued by the gate, in this interval", this.gated.element, this.drops)),
       section("Subscriptions", this.subscriptions.element, this.more),
-      user.role === "operator" && actions(id),
+      user.role === "operator" && actions(id, this.where),
     );
     this.flow = new Flow(way);
     this.rates = new Chart(rates, [["published", "--watch"], ["offered", "--received"], ["sent", "--sent"], ["acknowledged", "--good"]]);

@@ -20,7 +20,9 @@ const LIMIT = 100; // rows of a page
 const LONGEST = 256; // characters of a name in a list: a longer one is cut, and names no session
 const label = Object.fromEntries(WAITS);
 
-export const sessionAddress = (row) => (row.client_id.length < LONGEST ? `#/session/${encodeURIComponent(row.client_id)}` : null);
+// Links have one name in several cells; other sessions are found without.
+const cellOf = (row) => (row.cell && row.client_id.startsWith("$") ? `?cell=${row.cell}` : "");
+export const sessionAddress = (row) => (row.client_id.length < LONGEST ? `#/session/${encodeURIComponent(row.client_id)}${cellOf(row)}` : null);
 export const listAddress = (query) => `#/sessions?${new URLSearchParams(query)}`;
 
 export class Sessions {
@@ -62,7 +64,7 @@ export class Sessions {
       asked.set("limit", LIMIT);
       const page = await ask(`/sessions?${asked}`);
       this.table.take(page.items);
-      say(this.count, `${counted(page.matched, "session")} of ${whole(page.total)}`);
+      say(this.count, [`${counted(page.matched, "session")} of ${whole(page.total)}`, ...(page.unanswered ?? [])].join("; "));
       this.next.hidden = !page.next;
       if (page.next) this.next.setAttribute("href", listAddress([...[...this.query].filter(([name]) => name !== "after"), ["after", page.next]]));
     } catch (error) {

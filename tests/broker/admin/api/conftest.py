@@ -13,16 +13,20 @@ from tests.support.process import Address, BrokerProcess
 VIEWER, OPERATOR = "token of a viewer", "token of an operator"
 
 
-@pytest.fixture(scope="package")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker that serves the API on a Unix socket, and over TCP with two tokens."""
-    folder = tmp_path_factory.mktemp("api")
+def admin_section(folder: Path) -> dict[str, object]:
+    """The API on a Unix socket in the folder, and over TCP with two tokens."""
     tokens = [
         {"name": "grafana", "role": "viewer", "sha256": sha256(VIEWER.encode()).hexdigest()},
         {"name": "ann", "role": "operator", "sha256": sha256(OPERATOR.encode()).hexdigest()},
     ]
-    admin = {"socket": str(folder / "a.sock"), "listen": "127.0.0.1:0", "tokens": tokens}
-    with start_sluice(folder, sections={"admin": admin}) as running:
+    return {"socket": str(folder / "a.sock"), "listen": "127.0.0.1:0", "tokens": tokens}
+
+
+@pytest.fixture(scope="package")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that serves the API on a Unix socket, and over TCP with two tokens."""
+    folder = tmp_path_factory.mktemp("api")
+    with start_sluice(folder, sections={"admin": admin_section(folder)}) as running:
         wait_for_event(running, "admin_listening")
         yield running
 

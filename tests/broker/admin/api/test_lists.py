@@ -45,7 +45,7 @@ def test_the_schema_has_all_keys_and_filters(what: str) -> None:
     listing = LISTINGS[what]
     sorts = get_args(fields["sort"].annotation)
     assert (set(sorts), sorts[0]) == ({*listing.keys, "name"}, listing.default)
-    assert set(fields) - {"sort", "limit", "after"} == set(listing.filters)
+    assert set(fields) - {"sort", "limit", "after", "places"} == set(listing.filters)
 
 
 def test_paging(broker: BrokerProcess, path: Path) -> None:
