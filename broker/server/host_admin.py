@@ -11,6 +11,7 @@ from broker.runtime.clock import monotonic_us
 from broker.runtime.own_thread import in_own_thread
 from broker.server.admin_api import AdminApi
 from broker.server.certificate_dates import CertificateDates, Shown
+from broker.server.listeners import LISTENERS_STAY
 from broker.server.logs import limit, set_level
 from broker.server.reload import plan_reload, read_again, sources_after
 from config.errors import ConfigError
@@ -84,10 +85,11 @@ class HostAdmin:
         except (ConfigError, OSError) as error:
             self._log.error("reload_failed", detail=str(error))
 
-    async def reload(self) -> None:
+    async def reload(self, in_cells: Callable[[], Awaitable[bool]] | None = None) -> None:
         """Read the configuration again: tokens, the certificate of the API, and the log's level change.
 
-        Raises ConfigError or OSError, before anything has changed.
+        `in_cells` has the cells read it too, once it is known to have no mistake, and returns whether any has taken
+        it. Raises ConfigError or OSError, before anything has changed.
         """
         self.reload_failed = True
         followed = [] if self._api is None else self._api.watched
@@ -97,7 +99,11 @@ class HostAdmin:
                 raise OSError("there is no configuration to read again")
             loaded = await in_own_thread(self._again, "configuration")
             plan = plan_reload(loaded.config, self.config)
+            if plan.listeners.opened or plan.listeners.closed:
+                raise OSError(LISTENERS_STAY)
             files = await read_again(followed, loaded.config, held)
+            if in_cells is not None and not await in_cells():
+                return
             for file, found in files:
                 await file.take(found)
             self.sources = sources_after(plan, loaded, self.sources)

@@ -23,6 +23,10 @@ TURNS: Final = 3
 """Turns of the event loop in which a connection that has just been accepted becomes one of the broker's."""
 
 
+LISTENERS_STAY: Final = "with cluster.workers above 1 listeners are opened and closed by a restart only"
+"""Why a reload of one of several processes is refused."""
+
+
 class NextListeners(NamedTuple):
     """What a reload has prepared, before anything has changed."""
 
@@ -81,7 +85,7 @@ class Listeners:
     async def prepare(self, plan: ListenerPlan) -> NextListeners:
         """Bind the new sockets, and read the files of TLS again, before anything changes. Raises OSError."""
         if self._fixed and (plan.opened or plan.closed):
-            raise OSError("with cluster.workers above 1 listeners are opened and closed by a restart only")
+            raise OSError(LISTENERS_STAY)
         changed: list[tuple[OpenListener, Listener, Followed | None]] = []
         for was, settings in plan.stay:
             one = self._open[was.name]

@@ -54,12 +54,18 @@ class Actions:
 
     async def reload(self, request: Request, audit: Audit) -> Response:
         """The configuration is read again: first by the keeper, so that a mistake in it changes no cell."""
+        answers = CellAnswers([], [], {})
+
+        async def in_cells() -> bool:
+            nonlocal answers
+            answers = await self._forwarding.ask(request, audit.who, self._host.cells, PATIENCE)
+            return bool(answers.done)
+
         try:
-            await self._host.reload()
+            await self._host.reload(in_cells)
         except (ConfigError, OSError) as error:
             audit.refused("reload", "", f"refused: {error}")
             raise HTTPException(422, str(error)) from None
-        answers = await self._forwarding.ask(request, audit.who, self._host.cells, PATIENCE)
         return _answer(request, audit, answers, reloaded)
 
 

@@ -1,6 +1,6 @@
 """What the admin API of a host needs of the keeper."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -53,8 +53,11 @@ class ManagedHost(Protocol):
     def stopping(self) -> bool:
         """Whether the broker stops."""
 
-    async def reload(self) -> None:
-        """Read the configuration again, for the keeper alone. Raises ConfigError or OSError."""
+    async def reload(self, in_cells: Callable[[], Awaitable[bool]] | None = None) -> None:
+        """Read the configuration again; `in_cells` has the cells do it, and returns whether any has taken it.
+
+        Raises ConfigError or OSError, before anything has changed.
+        """
 
     def expiry(self) -> list[tuple[str, float]]:
         """Until when the certificate of `admin.tls` is valid, as a cell tells it of listeners."""

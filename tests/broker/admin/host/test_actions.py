@@ -104,6 +104,13 @@ def test_a_reload_goes_to_all_cells(host: BrokerProcess, path: Path, tcp: Addres
         assert shown["session.max_inflight"] == 7
         reloaded = [each for each in events(host, "reloaded") if each["changed"] == ["session.max_inflight"]]
         assert sorted(each["cell"] for each in reloaded) == list(CELLS)
+        settings["listeners"].append({"name": "another", "bind": "127.0.0.1:0"})
+        settings["session"] = {"max_inflight": 8}
+        file.write_text(yaml.safe_dump(settings))
+        answer = request(path, "/api/v1/reload", "POST")
+        assert (answer.status, "by a restart only" in answer.json["detail"]) == (422, True)
+        shown = {each["key"]: each["value"] for each in request(path, "/api/v1/configuration").json}
+        assert shown["session.max_inflight"] == 7
         file.write_text(before + "\nnonsense: 1\n")
         answer = request(path, "/api/v1/reload", "POST")
         assert (answer.status, "nonsense" in answer.json["detail"]) == (422, True)
