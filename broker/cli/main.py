@@ -90,7 +90,7 @@ def run(
     try:
         configure(loaded.config.log)
         if cell is None:
-            _check_cells(loaded.config)
+            _fit_journals(loaded.config)
             if loaded.config.cluster.count > 1:
                 _run_cells(loaded, dashboard)
         show_link = print_link if dashboard else None
@@ -184,12 +184,15 @@ def _spark_jobs(command: str, context: typer.Context) -> NoReturn:
     os.execv(sys.executable, arguments)  # noqa: S606 - without a shell the arguments are passed unchanged
 
 
-def _check_cells(own: config.Config) -> None:
-    """Raises OSError for a journal of another number of workers."""
-    from broker.cluster.cell import misplaced
+def _fit_journals(own: config.Config) -> None:
+    """Bring the journals to the number of workers. Raises OSError."""
+    from broker.resharding.layout import layout_of
 
-    if why := misplaced(own.persistence.directory, own.cluster.count):
-        raise OSError(why)
+    directory, workers = own.persistence.directory, own.cluster.count
+    if directory is not None and not layout_of(directory).fits(workers):
+        from broker.resharding.reshard import reshard
+
+        reshard(directory, workers, own.mqtt.overlapping_subscriptions == "merge")
 
 
 def _run_cells(loaded: config.Loaded, dashboard: bool) -> NoReturn:

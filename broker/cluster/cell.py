@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.cluster.slots import home_of
-from broker.storage.directory import LOCK
 from config.cluster import CELL
 from config.memory import watermark
 from config.models import Config
 
-_JOURNAL: Final = "cell-"
+JOURNAL: Final = "cell-"
+"""With its number, the name of the directory of a cell's journal."""
 
 
 class Cell(NamedTuple):
@@ -76,23 +76,4 @@ def configuration_of(config: Config, number: int, cells: int) -> Config:
 
 def journal_of(directory: Path, number: int) -> Path:
     """The directory of one cell's journal."""
-    return directory / f"{_JOURNAL}{number}"
-
-
-def misplaced(directory: Path | None, cells: int) -> str:
-    """Why this number of cells would leave something out that a journal has; empty = nothing.
-
-    `cells`: 1 = there are none, and the directory itself has the journal.
-    """
-    if directory is None or not directory.is_dir():
-        return ""
-    found = sorted(directory.glob(f"{_JOURNAL}*"))
-    wanted = {journal_of(directory, number) for number in range(1, cells + 1)} if cells > 1 else set()
-    if cells > 1 and (directory / LOCK).exists():
-        return f"{directory} has the journal of a broker with one worker: set cluster.workers to 1, or name another one"
-    if found and set(found) != wanted:
-        return (
-            f"{directory} has the journals of {len(found)} workers, and cluster.workers is {cells}: "
-            f"set it to {len(found)}, or name another one"
-        )
-    return ""
+    return directory / f"{JOURNAL}{number}"

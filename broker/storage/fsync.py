@@ -59,6 +59,19 @@ def make(path: Path, size: int) -> None:
         os.close(file)
 
 
+def write_file(path: Path, content: bytes) -> None:
+    """Make a small file, which is there whole or not at all. Raises OSError."""
+    new = path.with_name(f"{path.name}.new")
+    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        _write_all(file, content)
+        os.fsync(file)
+    finally:
+        os.close(file)
+    new.replace(path)
+    sync_names(path.parent)
+
+
 def _write_all(file: int, content: bytes) -> None:
     written = os.write(file, content)
     while written < len(content):

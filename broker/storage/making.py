@@ -13,27 +13,28 @@ from broker.storage.records import DamagedError
 from broker.storage.segments import Segments
 
 _MANY: Final = 1_000
-"""Frames of one commit."""
+"""NewFrames of one commit."""
 
 
 @final
 class NewJournal:
-    """A journal in a directory that has none. Frames are numbered from 1."""
+    """A journal in a directory that has none. NewFrames are numbered from 1."""
 
-    def __init__(self, directory: Path) -> None:
-        """Raises StorageError."""
+    def __init__(self, directory: Path, most: int = MOST_WAITING) -> None:
+        """`most`: bytes in memory, about. Raises StorageError."""
         self._segments = Segments(directory)
+        self._most = most
         self._frames: list[list[bytes]] = []
         self._size = 0
         self.count = 0
-        """Frames that have been added."""
+        """NewFrames that have been added."""
 
     def add(self, records: Sequence[bytes]) -> None:
         """Add a frame. Raises StorageError."""
         self._frames.append(list(records))
         self._size += sum(map(len, records))
         self.count += 1
-        if self._size > MOST_WAITING or len(self._frames) == _MANY:
+        if self._size > self._most or len(self._frames) == _MANY:
             self._commit()
 
     def _commit(self) -> None:
@@ -55,6 +56,31 @@ class NewJournal:
                 self._segments.close()
             except OSError as error:
                 raise StorageError(text_of(error)) from error
+
+
+@final
+class NewFrames:
+    """Puts records into the frames of a new journal, one after the other."""
+
+    def __init__(self, new: NewJournal, most: int = MOST_WAITING) -> None:
+        """`most`: bytes of a frame, but for one record; as of a broker that writes."""
+        self._new = new
+        self._most = most
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def add(self, record: bytes) -> None:
+        """Add a record. Raises StorageError."""
+        self._pieces.append(record)
+        self._size += len(record)
+        if self._size > self._most:
+            self.end()
+
+    def end(self) -> None:
+        """End the frame that is being filled. Raises StorageError."""
+        if self._pieces:
+            self._new.add(self._pieces)
+            self._pieces, self._size = [], 0
 
 
 def move(folder: Path, directory: Path) -> int:

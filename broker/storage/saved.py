@@ -121,29 +121,33 @@ class SavedSession:
         """Whether a session is only there for what was dropped with it and is still to be told (FC-35)."""
         return self.detached_at > 0 and self.expiry == 0
 
-    def state_bytes(self) -> int:
-        """Bytes of its state, about, as it is written again when its frame is removed."""
-        number, next_delivery = self.number, self.next_delivery
+    def state(self, number: int) -> list[bytes]:
+        """Its state, except the deliveries, as records; `number`: of the queue that they are about."""
+        next_delivery = self.next_delivery
         if self.topic:
-            return len(records.address(number, self.topic, next_delivery))
+            return [records.address(number, self.topic, next_delivery)]
         if self.group:
-            return len(records.group(number, self.group, next_delivery))
+            return [records.group(number, self.group, next_delivery)]
         state = [
             records.session(number, self.client_id, self.version, self.expiry, next_delivery),
             *[records.subscribed(number, subscription) for subscription in self.subscriptions.values()],
             *[records.owed(number, name, topic) for name, topic in self.owed.items()],
             *[records.remembered(number, packet_id) for packet_id in self.remembered],
-            *[records.received(number, delivery) for delivery in self.received],
         ]
-        if self.detached_at:
-            state.append(records.detached(number, self.detached_at, self.expiry, bool(self.will)))
         if self.owner is not None:
             state.append(records.owner(number, self.owner))
         if self.inflight:
             state.append(records.sent(number, list(self.inflight.items())))
+        state += [records.received(number, delivery) for delivery in self.received]
         if self.will:
             state.append(records.saved_will(number, self.will, self.will_delay))
-        return sum(map(len, state))
+        if self.detached_at:
+            state.append(records.detached(number, self.detached_at, self.expiry, bool(self.will)))
+        return state
+
+    def state_bytes(self) -> int:
+        """Bytes of its state, about, as it is written again when its frame is removed."""
+        return sum(map(len, self.state(self.number)))
 
     def remove(self, delivery: int) -> None:
         """A delivery is done."""

@@ -81,6 +81,11 @@ class SavedDeliveries:
         """Whether a delivery is not done."""
         return self._position(number) >= 0
 
+    def place_of(self, number: int) -> int:
+        """Frame and offset of the message of a delivery, as in an index; GONE = the delivery is done."""
+        position = self._position(number)
+        return GONE if position < 0 else self._places[position]
+
     @property
     def has_lanes(self) -> bool:
         """Whether topics or flows are read, and there is a delivery."""
@@ -170,6 +175,11 @@ class SavedDeliveries:
         self._settle()
         found = zip(self._numbers, self._places, self._lengths, strict=True)
         return [Entry(number, place >> SHIFT, place & OFFSET, length, 1, 0) for number, place, length in found]
+
+    def record_bytes(self) -> int:
+        """Bytes of the records of their messages."""
+        self._settle()
+        return sum(self._lengths)
 
     def records(self) -> list[tuple[int, int]]:
         """The place of each one's message, and the bytes of its record."""

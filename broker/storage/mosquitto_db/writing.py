@@ -8,38 +8,16 @@ from typing import Final
 
 from broker.runtime.clock import SECOND
 from broker.storage import fsync, message_record, records, sqlite_journal
-from broker.storage.commits import MOST_WAITING
 from broker.storage.directory import LOCK
 from broker.storage.errors import StorageError
 from broker.storage.found import names
-from broker.storage.making import NewJournal, move
+from broker.storage.making import NewFrames, NewJournal, move
 from broker.storage.mosquitto_db.contents import NEVER, KeptClient, MosquittoState
 from broker.storage.saved_message import SavedMessage, Target
 from protocol.publish_encoder import encode_outgoing_properties
 from protocol.topics import parse_share
 
 _UNFINISHED: Final = "unfinished"
-
-
-class _Frames:
-    """Puts records into frames, one after the other."""
-
-    def __init__(self, new: NewJournal) -> None:
-        self._new = new
-        self._pieces: list[bytes] = []
-        self._size = 0
-
-    def add(self, record: bytes) -> None:
-        self._pieces.append(record)
-        self._size += len(record)
-        if self._size > MOST_WAITING:  # as of a broker that writes
-            self.end()
-
-    def end(self) -> None:
-        """End the frame that is being filled."""
-        if self._pieces:
-            self._new.add(self._pieces)
-            self._pieces, self._size = [], 0
 
 
 def check_free(directory: Path) -> None:
@@ -53,10 +31,10 @@ def check_free(directory: Path) -> None:
 def write(contents: MosquittoState, directory: Path) -> None:
     """Make a journal in this directory; it has its name only when it is whole. Raises StorageError, FileError."""
     with _making(directory) as folder, closing(NewJournal(folder)) as new:
-        _write(contents, _Frames(new))
+        _write(contents, NewFrames(new))
 
 
-def _write(contents: MosquittoState, frames: _Frames) -> None:
+def _write(contents: MosquittoState, frames: NewFrames) -> None:
     now = contents.now * SECOND
     targets: dict[int, list[Target]] = {}
     for number, session in enumerate(contents.sessions.values(), 1):

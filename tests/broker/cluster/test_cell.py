@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
-from broker.cluster.cell import client_id_of, configuration_of, misplaced, number_of
+from broker.cluster.cell import client_id_of, configuration_of, number_of
 from config.models import Config
 
 
@@ -29,23 +27,3 @@ def test_each_cell_has_a_name_and_a_journal_of_its_own(tmp_path: Path) -> None:
     assert own.persistence.directory == tmp_path / "cell-3"
     assert own.memory_watermark == 100 * 2**20
     assert own.mqtt.shared_subscription_available is False
-
-
-@pytest.mark.parametrize(
-    ("made", "cells", "why"),
-    [
-        ([], 4, ""),
-        (["cell-1", "cell-2"], 2, ""),
-        (["cell-1", "cell-2"], 4, "has the journals of 2 workers"),
-        (["cell-1", "cell-2"], 1, "has the journals of 2 workers"),
-        (["journal.lock"], 2, "has the journal of a broker with one worker"),
-        (["journal.lock"], 1, ""),
-    ],
-)
-def test_another_number_of_workers_leaves_no_journal_out(tmp_path: Path, made: list[str], cells: int, why: str) -> None:
-    """The broker says which number the journal needs, and does not start without its sessions."""
-    for name in made:
-        (tmp_path / name).mkdir()
-    found = misplaced(tmp_path, cells)
-    assert why in found
-    assert bool(why) == bool(found)

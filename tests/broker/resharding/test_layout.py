@@ -1,0 +1,39 @@
+"""Which journals a directory has, and for how many workers."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.resharding.layout import layout_of
+
+
+@pytest.mark.parametrize(
+    ("made", "workers", "fits"),
+    [
+        ([], 4, True),
+        ([], 1, True),
+        (["cell-1", "cell-2"], 2, True),
+        (["cell-1", "cell-2"], 4, False),
+        (["cell-1", "cell-3"], 3, False),
+        (["cell-1", "cell-2"], 1, False),
+        (["cell-x", "other"], 3, True),
+        (["journal.lock"], 2, False),
+        (["journal.sqlite"], 2, False),
+        (["segment-1"], 2, False),
+        (["journal.lock"], 1, True),
+        (["cell-1", "cell-2", "resharding"], 2, False),
+        (["resharding"], 1, False),
+    ],
+)
+def test_what_fits(tmp_path: Path, made: list[str], workers: int, fits: bool) -> None:
+    """Another number of workers than the journals have, or a change that has not ended, needs work before the start."""
+    for name in made:
+        (tmp_path / name).mkdir()
+    assert layout_of(tmp_path).fits(workers) is fits
+
+
+def test_no_directory(tmp_path: Path) -> None:
+    """Any number of workers can begin."""
+    assert layout_of(None).fits(3)
+    assert layout_of(tmp_path / "new").fits(1)
+    assert layout_of(tmp_path / "new").workers == 0

@@ -1,0 +1,119 @@
+"""Sessions move to the journals of their new homes, whatever the number of workers was and is."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.cluster.slots import home_of
+from broker.resharding.reshard import reshard
+from broker.storage.owner import Owner
+from protocol.subscribe import Subscription
+from tests.support.broker.resharded import Delivery, Kept, Read, read_journals, write_journal
+
+MEMORY = Path("/dev/shm")
+"""The folder of the journals, if it exists: it is in memory, and syncs at once."""
+
+filters = st.sampled_from(("t", "t/#", "+/u", "#"))
+deliveries = st.builds(
+    Delivery,
+    st.binary(max_size=300),
+    st.sampled_from((1, 2)),
+    st.sampled_from((b"t", b"t/u")),
+    packet_id=st.just(0),
+    received=st.just(False),
+    retain=st.booleans(),
+    expires_at=st.sampled_from((0, 1 << 60)),
+    identifiers=st.sampled_from((b"", b"\x0b\x07")),
+    flow=st.integers(0, 3),
+)
+
+
+@st.composite
+def sessions(draw: st.DrawFn, number: int) -> Kept:
+    """A session with all that a journal may have of one; what is under way comes first."""
+    waiting = draw(st.lists(deliveries, max_size=6))
+    ids = draw(st.lists(st.integers(1, 0xFFFF), max_size=len(waiting), unique=True))
+    for position, packet_id in enumerate(ids):
+        received = waiting[position].qos == 2 and draw(st.booleans())
+        waiting[position] = waiting[position]._replace(packet_id=packet_id, received=received)
+    subscriptions = draw(st.lists(st.builds(Subscription, filters, st.integers(0, 2), st.booleans()), max_size=3))
+    return Kept(
+        f"client-{number}",
+        waiting,
+        subscriptions,
+        draw(st.lists(st.integers(1, 0xFFFF), max_size=3, unique=True)),
+        draw(st.sampled_from((0xFFFFFFFF, 3600))),
+        draw(st.sampled_from((0, 1_000_000))),
+        draw(st.sampled_from((None, Owner("user", frozenset(("role",)), "::1", "tls")))),
+        draw(st.sampled_from((b"", b"gone"))),
+        {each.topic_filter: b"t" for each in subscriptions[:1]},
+    )
+
+
+def by_name(directory: Path) -> dict[str, Read]:
+    """All sessions, which have to be where their clients are at home."""
+    kept, _ = read_journals(directory)
+    found: dict[str, Read] = {}
+    for cell, there in kept.items():
+        for each in there:
+            assert not cell or cell == home_of(each.name, len(kept))
+            assert each.name not in found
+            found[each.name] = each
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 12).flatmap(lambda count: st.tuples(*map(sessions, range(count)))), st.data())
+def test_sessions_stay_as_they_are(there: tuple[Kept, ...], data: st.DataObject) -> None:
+    """Through several numbers of workers and back each has its state and its messages, in their order."""
+    retained = [Delivery(b"a", topic=b"r/1", expires_at=1 << 60), Delivery(b"b", 2, b"r/2")]
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.exists() else None) as folder:
+        directory = write_journal(Path(folder) / "journal", there, retained)
+        before = by_name(directory)
+        assert len(before) == len(there)
+        for workers in (*data.draw(st.lists(st.integers(1, 6), max_size=3)), 4, 2, 3, 1):
+            reshard(directory, workers)
+            assert by_name(directory) == before
+            _, known = read_journals(directory)
+            assert len(known) == workers
+            assert all(each == retained for each in known.values())
+        assert {each.name for each in directory.iterdir()} <= {"journal.lock", "journal.readers", "segment-1"}
+
+
+@pytest.mark.parametrize("workers", [2, 64])
+def test_a_group_has_its_queue_where_a_member_is(tmp_path: Path, workers: int) -> None:
+    """Its messages keep their order, and come to its home if a member is there; without members it goes home."""
+    shared = Subscription("$share/g/t", 1)
+    members = [Kept(f"member-{number}", [], [shared]) for number in range(3)]
+    waiting = [Delivery(b"%d" % number) for number in range(20)]
+    left = Kept("$share/left/t", waiting[:3])
+    directory = write_journal(tmp_path / "journal", [*members, Kept("$share/g/t", waiting), left])
+    reshard(directory, workers)
+    kept, _ = read_journals(directory)
+    homes = {home_of(each.name, workers) for each in members}
+    groups = {cell: [each for each in there if each.group] for cell, there in kept.items()}
+    assert {cell for cell, there in groups.items() if "$share/g/t" in [each.name for each in there]} == homes
+    home = home_of("$share/g/t", workers)
+    (own,) = (each for each in groups[home if home in homes else min(homes)] if each.name == "$share/g/t")
+    assert own.deliveries == waiting
+    assert [each.name for each in groups[home_of("$share/left/t", workers)]][:1] == ["$share/left/t"]
+    reshard(directory, 1)
+    kept, _ = read_journals(directory)
+    assert {each.name: each.deliveries for each in kept[0] if each.group} == {
+        "$share/g/t": waiting,
+        "$share/left/t": waiting[:3],
+    }
+    assert len(kept[0]) == 5
+
+
+def test_sessions_of_bridges_are_in_the_first_cell(tmp_path: Path) -> None:
+    """One process has the bridges."""
+    bridges = [Kept(f"$bridge/b{number}", [Delivery(b"x")]) for number in range(8)]
+    directory = write_journal(tmp_path / "journal", bridges)
+    reshard(directory, 4)
+    kept, _ = read_journals(directory)
+    assert [each.name for each in kept[1]] == [each.name for each in bridges]
+    assert not any(kept[cell] for cell in (2, 3, 4))
