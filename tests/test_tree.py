@@ -109,6 +109,7 @@ TESTED_WITH: Final = {
     "broker/admin/api/metrics": "broker/admin/test_prometheus.py",
     "broker/cli/checking": "broker/server/test_certificate_dates.py",
     "broker/cli/import_output": "broker/cli/test_importing.py",
+    "broker/cli/store_figures": "broker/cli/test_store.py",
     "broker/cli/socket": "broker/cli/top/test_command.py",
     "broker/cli/options": "broker/cli/test_main.py",
     "broker/cli/top/keys": "broker/cli/top/test_output.py",

@@ -61,10 +61,22 @@ def bridges(loaded: config.Loaded) -> list[str]:
 
 
 def journal(loaded: config.Loaded) -> list[str]:
-    """A warning of a directory that a broker of this user refuses; for other users than root that is a mistake."""
-    directory = loaded.config.persistence.directory
-    why = "" if directory is None else writable_by_others(directory)
-    return [f"persistence.directory: unless the broker runs as another user than this one: {why}"] if why else []
+    """Warnings of a directory that a broker of this user refuses, and of journals of another number of workers.
+
+    For other users than root the first one is a mistake.
+    """
+    from broker.resharding.layout import layout_of
+
+    directory, workers = loaded.config.persistence.directory, loaded.config.cluster.count
+    if directory is None:
+        return []
+    why = writable_by_others(directory)
+    found = [f"persistence.directory: unless the broker runs as another user than this one: {why}"] if why else []
+    try:
+        change = layout_of(directory).change_to(workers)
+    except OSError:
+        change = ""  # it is another user's
+    return [*found, *([f"persistence.directory: {change}"] if change else [])]
 
 
 def mounts(loaded: config.Loaded) -> tuple[list[config.Problem], list[str]]:

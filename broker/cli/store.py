@@ -6,10 +6,13 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.store_files import DAMAGED, copying, reading
+from broker.cli.store_cells import StoredJournal, copying_all, journals, reading_all, wrote_meanwhile
+from broker.cli.store_figures import Figures
+from broker.cli.store_files import DAMAGED, reading
 from broker.storage import frame
 from broker.storage.errors import StorageError
 from broker.storage.found import Found, frames
+from broker.storage.making import NewJournal
 from broker.storage.salvage import pieces
 from broker.storage.saved import Saved
 
@@ -31,77 +34,105 @@ def _read(found: Found) -> Saved:
 def stats(directory: Directory) -> None:
     """Print what is in a journal: sessions, deliveries, retained messages, how many bytes are live and dead, wills.
 
-    Live are the messages and the state of sessions, such as subscriptions, that compaction would keep.
+    Live are the messages and the state of sessions, such as subscriptions, that compaction would keep. With several
+    workers there is a block of lines for each cell, and one for all.
     """
-    with reading(directory) as found:
-        saved = _read(found)
-    size = sum(frame.size for frame in saved.frames.values())
-    live = saved.live_bytes()
-    queues = saved.sessions.values()
-    addresses = [each for each in queues if each.topic]
-    groups = [each for each in queues if each.group]
-    pages = sum(each.deliveries.length for each in addresses)
-    wills = sum(each.is_will() for each in queues)
-    print(f"sessions    {len(queues) - len(groups) - len(addresses) - wills}")
-    print(f"groups      {len(groups)}")
-    print(f"deliveries  {sum(each.deliveries.length for each in queues) - pages}")
-    print(f"pages       {pages}")
-    print(f"retained    {len(saved.retained)}")
-    print(f"frames      {len(saved.frames)}, the last one is {saved.last_frame}")
-    print(f"bytes       {size}: {live} live, {max(size - live, 0)} dead")
-    print(f"wills       {wills}")
+    total = Figures()
+    with reading_all(directory) as found:
+        for journal, own in found:
+            figures = Figures()
+            figures.add(_read(own), journal.cell)
+            total.join(figures)
+            if journal.cell:
+                print(f"cell {journal.cell}")
+                print(*figures.lines(), "", sep="\n")
+    if found[0][0].cell:
+        print("all cells")
+    print(*total.lines(), sep="\n")
 
 
 @store_app.command()
 def check(directory: Directory) -> None:
     """Read all of a journal, and list every frame that is damaged or missing."""
-    damage, count = 0, 0
-    with reading(directory, damaged=True) as found:
+    damage, unreadable = 0, False
+    for journal in journals(directory):
+        try:
+            damage += _check(journal)
+        except typer.Exit:
+            if not journal.cell:
+                raise
+            unreadable = True  # the others may be looked at
+    if damage:
+        print(f"sluice: {damage} problems; `sluice store salvage` copies what can be read", file=sys.stderr)
+    if damage or unreadable:
+        raise typer.Exit(DAMAGED)
+
+
+def _check(journal: StoredJournal) -> int:
+    """Check one journal; returns the number of its problems."""
+    damage, count, label = 0, 0, journal.label
+    with reading(journal.path, damaged=True) as found:
         for problem in found.damage:
-            print(problem)
+            print(f"{label}{problem}")
             damage += 1
         for piece in pieces(found):
             if piece.damage:
-                print(f"{piece}: {piece.damage}")
+                print(f"{label}{piece}: {piece.damage}")
                 damage += 1
             else:
                 count += piece.count()
-    if damage:
-        print(f"{count} frames can be read")
-        print(f"sluice: {damage} problems; `sluice store salvage` copies what can be read", file=sys.stderr)
-        raise typer.Exit(DAMAGED)
-    print(f"{count} frames, no damage found")
+    print(f"{label}{count} frames can be read" if damage else f"{label}{count} frames, no damage found")
+    return damage
 
 
 @store_app.command()
 def backup(directory: Directory, copy: Copy) -> None:
-    """Copy a journal, also while its broker runs. One that is damaged is not copied."""
-    with reading(directory) as found, copying(copy) as new:
-        for _, content in frames(found):
-            new.add([content[frame.HEAD_SIZE :]])
-    print(f"{copy}: {new.count} frames")
+    """Copy a journal, also while its broker runs. One that is damaged is not copied.
+
+    With several workers those of all cells are copied. Stop the broker for a copy of one moment: else what was on its
+    way from one cell to another may be missing in it, or come twice.
+    """
+    with reading_all(directory) as found, copying_all(copy, [journal for journal, _ in found]) as new:
+        for journal, own in found:
+            for _, content in frames(own):
+                new[journal.cell].add([content[frame.HEAD_SIZE :]])
+        changed = wrote_meanwhile(found)
+    for journal, _ in found:
+        print(f"{journal.copy(copy)}: {new[journal.cell].count} frames")
+    if changed:
+        print(f"{copy}: the broker wrote meanwhile: what was on its way between cells may be missing, or come twice")
 
 
 @store_app.command()
 def salvage(directory: Directory, copy: Copy) -> None:
     """Copy what can be read of a damaged journal, and list what is lost."""
-    lost = 0
+    ends: list[str] = []
+    with reading_all(directory, damaged=True) as found, copying_all(copy, [journal for journal, _ in found]) as new:
+        wrong = [_salvage(journal, own, new[journal.cell], copy, ends) for journal, own in found]
+    print(*ends, sep="\n")
+    if any(wrong):
+        raise typer.Exit(DAMAGED)
+
+
+def _salvage(journal: StoredJournal, found: Found, new: NewJournal, copy: Path, ends: list[str]) -> bool:
+    """Copy what can be read of one journal; returns whether anything is lost. `ends`: what is to be said at the end."""
+    lost, label = 0, journal.label
     saved = Saved()
-    with reading(directory, damaged=True) as found, copying(copy) as new:
-        for problem in found.damage:
-            print(problem)
-        for piece in pieces(found):
-            if piece.damage:
-                print(f"{piece}: {piece.damage}: lost")
-                lost += piece.count()
-            else:  # they are numbered anew: a gap would be damage
-                new.add([piece.content[frame.HEAD_SIZE :]])
-                saved.read(new.count, piece.content)
-        if not new.count:
-            raise StorageError(f"{directory} has no frame that can be read")
-    print(f"{new.count} frames are in {copy}, {f'at least {lost}' if found.damage else lost} are lost")
+    for problem in found.damage:
+        print(f"{label}{problem}")
+    for piece in pieces(found):
+        if piece.damage:
+            print(f"{label}{piece}: {piece.damage}: lost")
+            lost += piece.count()
+        else:  # they are numbered anew: a gap would be damage
+            new.add([piece.content[frame.HEAD_SIZE :]])
+            saved.read(new.count, piece.content)
+    if not new.count and (lost or not journal.cell):
+        raise StorageError(f"{journal.path} has no frame that can be read")
+    missing = f"at least {lost}" if found.damage else lost
+    ends.append(f"{label}{new.count} frames are in {journal.copy(copy)}, {missing} are lost")
     orphans = sum(session.deliveries.length for session in saved.sessions.values() if not session.begun)
     if orphans:
-        print(f"{orphans} deliveries in them are lost too: the sessions that they are for were in what is lost")
-    if lost or found.damage:
-        raise typer.Exit(DAMAGED)
+        why = "the sessions that they are for were in what is lost"
+        ends.append(f"{label}{orphans} deliveries in them are lost too: {why}")
+    return bool(lost or found.damage)

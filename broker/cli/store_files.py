@@ -92,8 +92,6 @@ def copying(copy: Path) -> Iterator[NewJournal]:
 
     Ends the command with a message if the copy cannot be written.
     """
-    if copy == Path():
-        refuse(copy, "name a directory for the copy")
     unfinished = copy / _UNFINISHED
     try:
         copy.mkdir(mode=0o700, parents=True)

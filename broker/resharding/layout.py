@@ -44,6 +44,17 @@ class Layout(NamedTuple):
             return not self.cells
         return not self.single and (not self.cells or set(self.cells) == set(range(1, workers + 1)))
 
+    def change_to(self, workers: int) -> str:
+        """What a start with so many workers does with the journals before it serves; empty = nothing."""
+        if self.switched:
+            return "another number of workers has not all its journals yet: a start ends that first"
+        if self.mixed():
+            return f"it has the journal of one worker and those of {len(self.cells)}: a start refuses that"
+        if self._replace(folder=False).fits(workers):
+            return ""
+        before = f"the journals of {len(self.cells)} workers" if self.cells else "the journal of one worker"
+        return f"it has {before}: a start moves what is in them to {'one' if workers == 1 else workers}"
+
     def mixed(self) -> bool:
         """Whether there are journals of one worker and of several: nobody knows which one counts."""
         if not self.cells or not self.single:

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from broker.cli.main import app
 from broker.resharding.layout import layout_of
 
 
@@ -37,3 +39,28 @@ def test_no_directory(tmp_path: Path) -> None:
     assert layout_of(None).fits(3)
     assert layout_of(tmp_path / "new").fits(1)
     assert layout_of(tmp_path / "new").workers == 0
+
+
+@pytest.mark.parametrize(
+    ("made", "workers", "said"),
+    [
+        (["cell-1", "cell-2"], 3, "it has the journals of 2 workers: a start moves what is in them to 3"),
+        (["journal.lock"], 2, "it has the journal of one worker: a start moves what is in them to 2"),
+        (["cell-1", "cell-2"], 1, "a start moves what is in them to one"),
+        (["cell-1", "resharding"], 1, "a start moves what is in them to one"),
+        (["cell-1", "cell-2", "resharding"], 2, ""),
+        (["cell-1", "resharding/switch"], 1, "a start ends that first"),
+        (["cell-1", "segment-1"], 1, "a start refuses that"),
+        ([], 2, ""),
+    ],
+)
+def test_what_config_check_says(tmp_path: Path, made: list[str], workers: int, said: str) -> None:
+    """What a start would do with the journals that are there."""
+    for name in made:
+        (tmp_path / "journal" / name).mkdir(parents=True)
+    file = tmp_path / "sluice.yaml"
+    file.write_text(f"cluster: {{workers: {workers}}}\npersistence: {{directory: {tmp_path / 'journal'}}}\n")
+    result = CliRunner().invoke(app, ("config", "check", str(file)))
+    assert result.exit_code == 0
+    assert said in result.output
+    assert ("a start" in result.output) == bool(said)

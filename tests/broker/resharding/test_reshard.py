@@ -56,7 +56,7 @@ def test_fewer_workers_and_more(tmp_path: Path) -> None:
             leave(broker, name, "t/#")
         with connected(broker.address(), 5) as publisher:
             for number in range(COUNT):
-                publisher.publish(f"t/{number % 3}", b"%d" % number, 1 + number % 2, retain=number == 0)
+                publisher.publish(f"t/{number % 3}", b"%d" % number, 2, retain=number == 0)
     for before, workers in itertools.pairwise((3, 2, 1, 4)):
         with start(tmp_path, workers) as broker:
             (changed,) = events(broker, "workers_changed")
