@@ -191,7 +191,9 @@ def _fit_journals(own: config.Config) -> None:
     directory, workers = own.persistence.directory, own.cluster.count
     if directory is not None and not layout_of(directory).fits(workers):
         from broker.resharding.reshard import reshard
+        from broker.server.server import raise_file_limit
 
+        raise_file_limit()  # a segment needs a descriptor while it is written
         reshard(directory, workers, own.mqtt.overlapping_subscriptions == "merge")
 
 

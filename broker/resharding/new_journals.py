@@ -40,8 +40,10 @@ class NewJournals:
             self._copy(journal, moves, progress)
         for message, targets in unrouted.routed():  # it comes behind what the same queues had
             self._add(message, targets)
+            progress.tell()
         for journal, place in newest(journals, unrouted):
             self._retain(journal.message_at(place.place))
+            progress.tell()
         for message in unrouted.paged.values():
             if message.payload:
                 self._retain(message)

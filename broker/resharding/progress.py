@@ -23,6 +23,10 @@ class Progress:
     def add(self, size: int) -> None:
         """So many bytes more are done."""
         self._done += size
+        self.tell()
+
+    def tell(self) -> None:
+        """Say how far it has come, once a second."""
         now = monotonic()
         if now - self._told >= EVERY:
             self._told = now

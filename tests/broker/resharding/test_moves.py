@@ -1,15 +1,21 @@
 """Sessions move to the journals of their new homes, whatever the number of workers was and is."""
 
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.cluster.cell import journal_of
 from broker.cluster.slots import home_of
 from broker.resharding.reshard import reshard
+from broker.storage import message_record, records
+from broker.storage.found import find, frames
 from broker.storage.owner import Owner
+from broker.storage.saved_message import SavedMessage, Target
+from broker.storage.segments import Segments
 from protocol.subscribe import Subscription
 from tests.support.broker.resharded import Delivery, Kept, Read, read_journals, write_journal
 
@@ -117,3 +123,26 @@ def test_sessions_of_bridges_are_in_the_first_cell(tmp_path: Path) -> None:
     kept, _ = read_journals(directory)
     assert [each.name for each in kept[1]] == [each.name for each in bridges]
     assert not any(kept[cell] for cell in (2, 3, 4))
+
+
+def test_a_message_for_many(tmp_path: Path) -> None:
+    """It is written once for each cell, with those deliveries that are not done, wherever compaction has put it."""
+    names = [f"c{number}" for number in range(12)]
+    write_journal(tmp_path, [Kept(name) for name in names])
+
+    def message(payload: bytes, delivery: int, sessions: range) -> bytes:
+        targets = [Target(number, delivery, 1, False, b"", 0) for number in sessions]
+        return message_record.moved(SavedMessage(0, False, "", targets, 1, False, b"t", b"", payload), False, targets)
+
+    done = [records.done(number, [0]) for number in range(1, 7)]
+    with closing(Segments(tmp_path)) as segments:
+        assert segments.append([[message(b"first", 0, range(1, 13)), message(b"second", 1, range(1, 13))]])
+        assert segments.append([[*done, message(b"first", 0, range(7, 10))]])
+    reshard(tmp_path, 3)
+    waits = {name: [own.payload for own in each.deliveries] for name, each in by_name(tmp_path).items()}
+    assert waits == {
+        name: [b"second"] if number < 6 else [b"first", b"second"] for number, name in enumerate(names)
+    }
+    for cell in (1, 2, 3):
+        content = b"".join(content for _, content in frames(find(journal_of(tmp_path, cell))))
+        assert content.count(b"second") == (cell in {home_of(name, 3) for name in names})

@@ -93,6 +93,26 @@ def test_each_overlapping_subscription(tmp_path: Path) -> None:
     assert [own.payload for own in kept[0][0].deliveries] == [b"x", b"x", b"y", b"y"]
 
 
+@pytest.mark.parametrize("workers", [2, 5])
+def test_pages_of_an_address(tmp_path: Path, workers: int) -> None:
+    """FC-26: they are routed, as several workers have no `addresses`: also to groups, by No Local, and retained."""
+    pages = [Delivery(b"1", retain=True, publisher="own"), Delivery(b"2", 2, retain=True), Delivery(b"3")]
+    own = Kept("own", [Delivery(b"0")], [Subscription("t", 2, no_local=True)])
+    member = Kept("member", [], [Subscription("$share/g/+", 1)])
+    group = Kept("$share/g/+", [Delivery(b"before")])
+    kept = [own, member, Kept("other", [], [Subscription("other", 2)]), group, Kept("pages/t", pages)]
+    write_journal(tmp_path, kept, [Delivery(b"older", topic=b"t")])
+    found = came(tmp_path, workers)
+    assert found == {
+        "own": [b"0", b"2", b"3"],
+        "member": [],
+        "other": [],
+        "$share/g/+": [b"before", b"1", b"2", b"3"],
+    }
+    _, retained = read_journals(tmp_path)
+    assert [[each.payload for each in there] for there in retained.values()] == [[b"2"]] * workers
+
+
 def test_what_waits_for_a_cell_that_is_gone(tmp_path: Path) -> None:
     """Without the journal of a cell that had clients nothing is moved: they would lose their sessions."""
     write_journal(journal_of(tmp_path, 1), [Kept("$cell/2", [], []), Kept("$cell/3", [], [ALL])])

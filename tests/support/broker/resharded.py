@@ -32,11 +32,13 @@ class Delivery(NamedTuple):
     expires_at: int = 0
     identifiers: bytes = b""
     flow: int = 0
+    publisher: str = ""
+    """Where it is written down: of pages."""
 
 
 @dataclass
 class Kept:
-    """A session; or a group, if its name begins with `$share/`."""
+    """A session; a group, if its name begins with `$share/`; the pages of an address, if it begins with `pages/`."""
 
     name: str
     deliveries: list[Delivery] = field(default_factory=list)
@@ -88,6 +90,8 @@ def _records(number: int, each: Kept) -> list[bytes]:
         _, saved.will_delay, saved.will = records.read_will(record[records.HEAD_SIZE :])
     if each.name.startswith("$share/"):
         saved.group = each.name
+    if each.name.startswith("pages/"):
+        saved.topic = each.name.removeprefix("pages/").encode()
     messages = [
         _message(own, [Target(number, position, own.qos, own.retain, own.identifiers, 0, own.flow)])
         for position, own in enumerate(each.deliveries)
@@ -96,7 +100,8 @@ def _records(number: int, each: Kept) -> list[bytes]:
 
 
 def _message(own: Delivery, targets: list[Target]) -> bytes:
-    saved = SavedMessage(own.expires_at, False, "", targets, own.qos, own.retain, own.topic, b"", own.payload)
+    content = own.qos, own.retain, own.topic, b"", own.payload
+    saved = SavedMessage(own.expires_at, False, own.publisher, targets, *content)
     return message_record.moved(saved, not targets, targets)
 
 
