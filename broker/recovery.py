@@ -7,6 +7,7 @@ from broker.auth.identity import Identity
 from broker.auth.permissions import Who
 from broker.broker import Broker
 from broker.clients import NEVER_EXPIRES, Client
+from broker.routing.group_members import found_group
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.storage.journal import Journal
 from broker.storage.kept_address import KeptAddress
@@ -19,6 +20,7 @@ from broker.storage.owner import Owner
 from broker.storage.reading_back import tell_rest
 from broker.storage.restorer import Restorer, begin
 from broker.storage.saved import Saved, SavedRetained, SavedSession, decode
+from config.cluster import CELL
 from protocol.connect import BRIDGE
 from protocol.decoder import Decoder
 from session.drops import DropLog
@@ -159,6 +161,8 @@ class _Recovery:
         shared = self._broker.router.shared
         queue = shared.queues.get(saved.group)
         kept = KeptGroup(self._journal, saved.number, saved.group)
+        if queue is None and newest and CELL in self._broker.settings.profiles:
+            queue = found_group(self._broker.router, saved.group)  # other cells may have its members
         if queue is None or not newest:
             self._restore_former(kept, saved, self._broker.drop_events.of_group(saved.group))
             return

@@ -166,6 +166,9 @@ class Sessions:
         host = DetachedHost(self)
         host.session = client.session
         client.session.disconnect(host, now)
+        cells = self._messages.router.cells
+        if cells is not None:
+            cells.detached(client.session.outbound)
         expiry = client.expiry_interval if keep else 0
         if will is not None:
             self.wills.schedule(client, will, expiry, now)

@@ -17,6 +17,7 @@ from session.mqueue import NEAR, MQueue, never_fits
 from session.new_mqueue import new_mqueue
 from session.overflow import (
     begin_episode,
+    drop_all,
     drop_arrival,
     drop_expired,
     has_aged,
@@ -80,9 +81,7 @@ class Backlog:
 
     def drop_all(self) -> None:
         """The session ends: drop and count what waits."""
-        mqueue = self.mqueue
-        while mqueue is not None and mqueue.length:
-            self._sender.counters.count_drop("session_ended", mqueue.drop_head())
+        drop_all(self.mqueue, self._sender.counters)
 
     def drop_aged(self, now: int) -> int:
         """FC-36: drop what has waited too long; returns when to look again, 0 = nothing waits."""

@@ -229,8 +229,8 @@ class Outbound(Consumer):
             self.sender.arm(now + pause)
         return pause == 0
 
-    def send_pulled(self, publish: Publish, source: Source | None, now: int) -> bool:
-        """Send a delivery; returns whether the window has it. `source` may get it back if the session ends."""
+    def send_pulled(self, publish: Publish, source: Source | None, now: int) -> int:
+        """Send a delivery. Returns its packet id, 0 = it is not in the window. `source` may get it back."""
         sender = self.sender
         sender.counters.count_offered(publish.qos)
         if self.journal is not None and publish.qos:
@@ -243,7 +243,7 @@ class Outbound(Consumer):
             packet_id = sender.send(publish, now)
         if packet_id and source is not None:
             sender.note_source(packet_id, source)
-        return packet_id > 0
+        return packet_id
 
     def room(self) -> int:
         """How many more deliveries of any QoS would be sent and not queued; at most one pass's."""

@@ -115,3 +115,9 @@ def why_full(mqueue: MQueue, arrival: Publish, limits: Limits, coming: int = 0) 
         more = f"and {arrival.size} bytes do not fit"
         full = f"{mqueue.bytes} payload bytes wait {more}, max_mqueue_bytes is {limits.max_mqueue_bytes}"
     return f"{full}; mqueue_overflow is {limits.mqueue_overflow}"
+
+
+def drop_all(mqueue: MQueue | None, counters: Counters) -> None:
+    """Drop what waits: the session has ended, or the group has no members."""
+    while mqueue is not None and mqueue.length:
+        counters.count_drop("session_ended", mqueue.drop_head())

@@ -208,7 +208,7 @@ class Sender:
         if self.sources:
             source = self.sources.pop(packet_id, None)
             if source is not None and source.listens:
-                source.completed(inflight.publish, now)
+                source.completed(inflight.publish, packet_id, now)
 
     # -- resending (FC-8)
 

@@ -19,6 +19,7 @@ from session.mqueue import NEAR, MQueue, never_fits
 from session.new_mqueue import new_mqueue
 from session.overflow import (
     begin_episode,
+    drop_all,
     drop_arrival,
     drop_expired,
     has_aged,
@@ -94,10 +95,8 @@ class SharedQueue(Source):
         if member is None:
             return
         self._rotation.leave(member, self)
-        mqueue = self.mqueue
-        if not self.members and mqueue is not None:
-            while mqueue.length:
-                self.counters.count_drop("session_ended", mqueue.drop_head())
+        if not self.members:
+            drop_all(self.mqueue, self.counters)
 
     def deliver(self, publish: Publish, publisher: Consumer | None, now: int) -> None:
         """Hand a message to the next member in the rotation that can take it, or queue it."""
@@ -155,7 +154,7 @@ class SharedQueue(Source):
         self._rotation.join(member)
         return EMPTY
 
-    def completed(self, publish: Publish, now: int) -> None:
+    def completed(self, publish: Publish, packet_id: int, now: int) -> None:
         """FC-33: a session has acknowledged a delivery: others may get what waits of its flow, if that was the last."""
         if self._keys is not None and self._keys.remove(publish):
             if self._rotation.has_any():
@@ -245,8 +244,8 @@ class SharedQueue(Source):
     def _hand_over(self, member: Member, publish: Publish, now: int) -> None:
         self.counters.count_handed_over(publish.qos, 1)
         consumer = member.consumer
-        in_window = consumer.send_pulled(member.delivery(publish), self, now)
-        if self._keys is not None and in_window:
+        packet_id = consumer.send_pulled(member.delivery(publish), self, now)
+        if self._keys is not None and packet_id:
             self._keys.add(publish, consumer)
         consumer.wake()
 

@@ -32,7 +32,7 @@ class Source:
         """Deliver what the session can send in this pass. Returns EMPTY, DELIVERED, BLOCKED or YIELD."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def completed(self, publish: Publish, now: int) -> None:
+    def completed(self, publish: Publish, packet_id: int, now: int) -> None:
         """A session has completed a delivery, or given it up."""
 
     def take_back(self, deliveries: list[Publish], lost: list[Publish], now: int) -> bool:
@@ -106,10 +106,10 @@ class Consumer:
         """Whether a source's delivery can be sent at once; if not, it stays in the source."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def send_pulled(self, publish: Publish, source: Source | None, now: int) -> bool:
+    def send_pulled(self, publish: Publish, source: Source | None, now: int) -> int:
         """Send a delivery. `source` may get it back if the session ends before it is acknowledged.
 
-        Returns whether the window has it: not if it is QoS 0, has expired or is too large.
+        Returns its packet id; 0 = the window does not have it: it is QoS 0, has expired or is too large.
         """
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 

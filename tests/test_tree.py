@@ -95,6 +95,15 @@ TESTED_WITH: Final = {
     "broker/resharding/old_journal": "broker/resharding/test_reshard.py",
     "broker/resharding/new_journals": "broker/resharding/test_moves.py",
     "broker/resharding/progress": "broker/resharding/test_reshard.py",
+    **dict.fromkeys(
+        (
+            "broker/cluster/remote_members",
+            "broker/cluster/remote_groups",
+            "broker/cluster/group_controls",
+            "broker/routing/group_members",
+        ),
+        "broker/cluster/test_cells_groups.py",
+    ),
     "config/cluster_rules": "config/test_cluster.py",
     "broker/bridge/packet_ids": "broker/bridge/test_bridge.py",
     "broker/connection/side": "broker/connection/test_server_side_malformed.py",

@@ -69,7 +69,6 @@ def configuration_of(config: Config, number: int, cells: int) -> Config:
             "cluster": config.cluster.model_copy(update={"workers": cells}),  # `auto` may be another number by now
             "memory_watermark": watermark(config).bytes // cells,
             "persistence": own.model_copy(update={"directory": directory}),
-            "mqtt": config.mqtt.model_copy(update={"shared_subscription_available": False}),
         }
     )
 

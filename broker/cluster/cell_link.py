@@ -16,6 +16,8 @@ from broker.cluster.link_controls import LinkControls
 from broker.cluster.link_side import LinkSide
 from broker.cluster.link_writer import LinkWriter
 from broker.cluster.own_filters import OwnFilters
+from broker.cluster.remote_groups import RemoteGroups
+from broker.cluster.remote_members import RemoteMembers
 from broker.cluster.retained_order import RetainedOrder
 from broker.connection.peer import Peer
 from broker.storage.owner import Owner
@@ -32,8 +34,16 @@ class CellLink:
     """The link to one other cell, connected or not."""
 
     def __init__(
-        self, broker: Broker, number: int, side: LinkSide, own: OwnFilters, order: RetainedOrder, now: int
+        self,
+        broker: Broker,
+        number: int,
+        side: LinkSide,
+        own: OwnFilters,
+        order: RetainedOrder,
+        soon: Callable[[Callable[[], None]], object],
+        now: int,
     ) -> None:
+        """`soon` calls in the next turn of the loop."""
         self.number = number
         self.connection: Peer | None = None
         """None until CONNACK."""
@@ -51,7 +61,9 @@ class CellLink:
         """Called once both are so."""
         self._former: set[str] = set()
         """Filters of the other cell that it has not told again since it connected."""
-        self.controls = LinkControls(broker, self._tell)
+        self.groups = RemoteGroups(self, self._tell, soon)
+        self.members = RemoteMembers(broker, own, self._tell, soon)
+        self.controls = LinkControls(broker, self.groups, self.members, self._joined, self._tell)
         self._restored = broker.clients.get(client_id_of(number)) is not None
         self.client = self._begin(now)
 
@@ -118,6 +130,16 @@ class CellLink:
         if connection is not None:
             connection.socket.write(packet)
 
+    def _joined(self, member: int) -> None:
+        """The other cell knows a member of a group whose home it is."""
+        name = self.groups.name_of(member)
+        if name:
+            self._own.known_at(self.number, [name])
+
+    def is_open(self) -> bool:
+        """Whether the other cell is connected."""
+        return self._open() is not None
+
     def closed(self, connection: Peer, now: int) -> None:
         """A connection is closed; what waits for it stays in the session."""
         if self.connection is connection:
@@ -129,7 +151,7 @@ class CellLink:
     def _give_up_answers(self) -> None:
         """CL-1: a cell that does not live is not waited for."""
         unanswered, self.unanswered = self.unanswered, {}
-        for topic_filters in unanswered.values():
+        for topic_filters in [*unanswered.values(), self.groups.names()]:
             self._own.known_at(self.number, topic_filters)
 
     # -- filters of the other cell
@@ -148,6 +170,7 @@ class CellLink:
         """It has told all its filters since it connected."""
         former, self._former = self._former, set()
         self.unsubscribed(list(former))
+        self.members.end_former()
         self.told = True
         self._note_ready()
 

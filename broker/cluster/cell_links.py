@@ -15,6 +15,7 @@ from broker.cluster.link_side import LinkSide
 from broker.cluster.own_filters import OwnFilters
 from broker.cluster.retained_order import RetainedOrder
 from broker.connection.client_socket import ClientSocket
+from broker.routing.group_members import end_unused_groups
 from config.cluster import CELL
 from session.outbound import Outbound
 
@@ -31,7 +32,7 @@ class CellLinks:
         self._broker = broker
         self._cell = cell
         order = RetainedOrder(cell.number)
-        self.filters = OwnFilters(broker.wheel, order, self._reached)
+        self.filters = OwnFilters(cell, broker.wheel, order, broker.router.shared, self._reached)
         self.by_number: dict[int, CellLink] = {}
         self._side = LinkSide(broker, client_id_of(cell.number), self.by_number.get)
         incoming = FromCells(broker.publishing, broker.messages, broker.events, order, self._side.controls)
@@ -40,8 +41,10 @@ class CellLinks:
         self._tasks: set[asyncio.Task[None]] = set()
         self._all_ready = asyncio.Event()
         self._stopped = False
+        loop = asyncio.get_running_loop()
         for number in cell.others:
-            link = self.by_number[number] = CellLink(broker, number, self._side, self.filters, order, now)
+            link = CellLink(broker, number, self._side, self.filters, order, loop.call_soon, now)
+            self.by_number[number] = link
             link.on_ready = self._look
             self.filters.links.append(link)
         LinkPressure(broker, self.filters.links)
@@ -61,6 +64,7 @@ class CellLinks:
     def _look(self) -> None:
         if all(link.ready for link in self.by_number.values()):
             self._all_ready.set()
+            end_unused_groups(self._broker.router)
 
     def stop(self) -> None:
         """Open nothing any more."""

@@ -14,9 +14,17 @@ class Cells:
         self._links = CellLinks(broker, cell, now)
         self._homes = HomeCells(broker, cell)
         router, filters = broker.router, self._links.filters
-        for client in broker.clients.known():  # of the journal
-            for topic_filter in client.session.subscriptions or ():
-                filters.began(client.session.outbound, topic_filter)
+        held = [
+            (client.session.outbound, subscription)
+            for client in broker.clients.known()  # of the journal
+            for subscription in (client.session.subscriptions or {}).values()
+        ]
+        for outbound, subscription in held:
+            if not filters.subscribes(outbound, subscription, True):
+                router.unsubscribe(outbound, subscription.topic_filter)  # here it has no queue
+        for name in router.shared.queues:
+            filters.group_changed(name, True)
+        router.shared.on_change = filters.group_changed
         router.cells = filters
         broker.handshake.homes = self._homes
 

@@ -10,6 +10,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from protocol.primitives import encode_variable_byte_integer
+
 DOLLAR: Final = 0x24
 """The first byte of their topics. No other topic that begins with it is on a link."""
 SOURCE: Final = b"$cell/source"
@@ -23,26 +25,35 @@ _NUMBER: Final = struct.Struct(">Q")
 
 def source(form: int, flow: i64) -> bytes:
     """The PUBLISHes that follow have this version and this flow."""
-    return _control(SOURCE, _SOURCE.pack(form, flow))
+    return control(SOURCE, _SOURCE.pack(form, flow))
 
 
 def read_source(payload: bytes) -> tuple[int, int]:
     """Version and flow."""
-    form, flow = _SOURCE.unpack(payload[-_SOURCE.size :])
+    form, flow = _SOURCE.unpack(data_of(payload))
     return form, flow
 
 
 def about(topic: bytes, number: int) -> bytes:
     """PAUSE or RESUME of a publisher."""
-    return _control(topic, _NUMBER.pack(number))
+    return control(topic, _NUMBER.pack(number))
 
 
 def read_number(payload: bytes) -> int:
     """The number of the publisher."""
-    (number,) = _NUMBER.unpack(payload[-_NUMBER.size :])
+    (number,) = _NUMBER.unpack(data_of(payload))
     return int(number)
 
 
-def _control(topic: bytes, data: bytes) -> bytes:
-    """A PUBLISH that is one in both versions: its zero is the length of the properties, or part of the payload."""
-    return b"".join((b"\x30", bytes((len(topic) + len(data) + 3, 0, len(topic))), topic, b"\0", data))
+def control(topic: bytes, data: bytes) -> bytes:
+    """A PUBLISH that is one in both versions: its first zero is the length of the properties, or part of the payload.
+
+    The other end may read it in either, so the data begins with another byte.
+    """
+    remaining = encode_variable_byte_integer(len(topic) + len(data) + 4)
+    return b"".join((b"\x30", remaining, bytes((0, len(topic))), topic, b"\0\1", data))
+
+
+def data_of(payload: bytes) -> bytes:
+    """The data of a control."""
+    return payload[2:] if payload[0] == 0 else payload[1:]

@@ -103,6 +103,7 @@ class LinkSide(Side):
         filters = link.own_filters()
         for first in range(0, len(filters), MOST_FILTERS):
             self.subscribe(connection, link, filters[first : first + MOST_FILTERS])
+        link.groups.tell_all()
         connection.socket.write(PINGREQ_BYTES)
 
     def subscribe(self, connection: Peer, link: "CellLink", topic_filters: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Which cell each session and group moves to, and its number there.
 
 A session goes to the home of its client, and its deliveries keep their numbers. What waits for a group goes to the home
-of the group's name if it has a member there, else to the first cell where it has one: a group without members ends.
+of the group's name. A group without members ends.
 """
 
 from collections.abc import Iterable, Iterator
@@ -60,30 +60,24 @@ class Moves:
         """By journal and number: the queue, and what is added to the numbers of its deliveries."""
         self._groups: dict[tuple[int, str], MovedQueue] = {}
         """Those that go on, by cell and name."""
-        members: dict[str, set[int]] = {}
-        """The cells in which a group has members from now on."""
+        every = list(journals)
+        names = sorted({name for journal in every for name in self._move_sessions(journal)})
         live: dict[str, list[tuple[OldJournal, SavedSession]]] = {}
-        former: list[tuple[OldJournal, SavedSession]] = []
-        for journal in journals:
-            there = set(self._move_sessions(journal, members))
+        for journal in every:
             newest = {each.group: each for each in _by_number(journal) if each.group}
             for each in _by_number(journal):
-                if each.group and each is newest[each.group] and each.group in there:
+                if each.group and each is newest[each.group] and each.group in names:
                     live.setdefault(each.group, []).append((journal, each))
                 elif each.group:
-                    former.append((journal, each))
-        for journal, each in former:
-            queue = self._new(self._cell_of(each.group, members), None, each.group)
-            self._join(queue, journal, each)
-        for name, cells_of in members.items():
-            for cell in sorted(cells_of):
-                self._groups[cell, name] = self._new(cell, None, name)
+                    self._join(self._new(home_of(each.group, cells), None, each.group), journal, each)
+        for name in names:
+            cell = home_of(name, cells)
+            queue = self._groups[cell, name] = self._new(cell, None, name)
             for journal, each in live.get(name, []):
-                queue = self._groups[self._cell_of(name, members), name]
                 self._join(queue, journal, each)
                 self._live.setdefault(journal.number, []).append(queue)
 
-    def _move_sessions(self, journal: OldJournal, members: dict[str, set[int]]) -> Iterator[str]:
+    def _move_sessions(self, journal: OldJournal) -> Iterator[str]:
         """Move its sessions; returns the groups of which they are members."""
         for each in _by_number(journal):
             if each.group or each.topic or number_of(each.client_id):
@@ -94,7 +88,6 @@ class Moves:
             self.sessions += not each.is_will() and not each.is_former()
             for name in () if each.is_former() else each.subscriptions:
                 if split_share(name)[0]:
-                    members.setdefault(name, set()).add(home)
                     yield name
 
     def _new(self, cell: int, saved: SavedSession | None, group: str = "") -> MovedQueue:
@@ -102,10 +95,6 @@ class Moves:
         queue = MovedQueue(cell, self._numbers[cell], saved, group)
         self.queues.append(queue)
         return queue
-
-    def _cell_of(self, group: str, members: dict[str, set[int]]) -> int:
-        home, cells = home_of(group, self._cells), members.get(group)
-        return home if not cells or home in cells else min(cells)
 
     def _join(self, queue: MovedQueue, journal: OldJournal, saved: SavedSession) -> None:
         """What waits in a group of an old journal comes behind what the new one has by now."""

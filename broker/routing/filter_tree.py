@@ -8,7 +8,9 @@ from broker.routing.receivers import Receivers
 from broker.routing.shared_queues import SharedQueues
 from protocol.subscribe import Subscription
 from session.outbound import Outbound
+from session.overflow import drop_all
 from session.shared_queue import SharedQueue
+from session.source import Consumer
 
 NOT_SHARED: Final = ""
 """The share name of a subscription that is not shared: a real one is never empty [MQTT-4.8.2-1]."""
@@ -55,12 +57,16 @@ class Subscribers:
                 self.sessions = {self.only: self.subscription, outbound: subscription}
                 self.only = self.subscription = None
             return
+        self.group(share, subscription.topic_filter, shared).add(outbound, subscription)
+
+    def group(self, share: str, name: str, shared: SharedQueues) -> SharedQueue:
+        """The group with this share name, of `$share/group/filter`; it is created if there is none."""
         if self.groups is None:
             self.groups = {}
         group = self.groups.get(share)
         if group is None:
-            group = self.groups[share] = shared.queue(subscription.topic_filter)
-        group.add(outbound, subscription)
+            group = self.groups[share] = shared.queue(name)
+        return group
 
     def remove(self, share: str, outbound: Outbound, shared: SharedQueues) -> None:
         """Remove a subscription; nothing happens if there is none."""
@@ -70,14 +76,21 @@ class Subscribers:
             elif self.only is outbound:
                 self.only = self.subscription = None
             return
-        if self.groups is None:
-            return
-        group = self.groups.get(share)
+        self.leave(share, outbound, shared)
+
+    def leave(self, share: str, consumer: Consumer, shared: SharedQueues) -> None:
+        """A member leaves a group; nothing happens if there is none."""
+        group = None if self.groups is None else self.groups.get(share)
         if group is not None:
-            group.remove(outbound)
-            if not group.members:
-                del self.groups[share]
-                shared.close(group)
+            group.remove(consumer)
+            self.end_unused(share, shared)
+
+    def end_unused(self, share: str, shared: SharedQueues) -> None:
+        """End a group if it has no members."""
+        if self.groups is not None and share in self.groups and not self.groups[share].members:
+            group = self.groups.pop(share)
+            drop_all(group.mqueue, group.counters)
+            shared.close(group)
 
     def empty(self) -> bool:
         """Whether there are no subscriptions."""

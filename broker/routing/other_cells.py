@@ -3,18 +3,23 @@
 from collections.abc import Callable
 
 from protocol.publish import Publish
+from protocol.subscribe import Subscription
 from session.outbound import Outbound
 
 
 class OtherCells:
     """The other cells, as routing and SUBSCRIBE see them."""
 
-    def began(self, outbound: Outbound, topic_filter: str) -> None:
-        """A session has a subscription that it did not have: one that replaces another is not new."""
+    def subscribes(self, outbound: Outbound, subscription: Subscription, is_new: bool) -> bool:
+        """A session subscribes; False = to a group whose home is another cell. `is_new`: it did not have the filter."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def ended(self, outbound: Outbound, topic_filter: str) -> None:
-        """It has it no longer."""
+    def unsubscribes(self, outbound: Outbound, topic_filter: str, had_it: bool) -> bool:
+        """A subscription ends; False = to such a group. `had_it`: the session had one that is not shared."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def detached(self, outbound: Outbound) -> None:
+        """The client of a session is connected no longer."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def retained(self, publish: Publish, publisher: Outbound | None) -> None:

@@ -230,33 +230,43 @@ class Router:
         share, topic_filter = split_share(subscription.topic_filter)
         if self.cells is not None:
             before = self._subscribers(topic_filter)
-            if before is None or not before.has(outbound):
-                self.cells.began(outbound, subscription.topic_filter)
+            if not self.cells.subscribes(outbound, subscription, before is None or not before.has(outbound)):
+                return
+        subscribers = self.subscribers(topic_filter)
+        subscribers.add(share, outbound, subscription, self.shared)
+        if not is_wildcard(topic_filter) and self._wildcard.is_empty() and self._is_open(topic_filter):
+            self._leave_alone(topic_filter, subscribers)  # with wildcards its first message finds out
+
+    def subscribers(self, topic_filter: bytes) -> Subscribers:
+        """Those of just this filter, to add one: who gets the messages of its topics is found anew."""
         if is_wildcard(topic_filter):
-            self._wildcard.at(topic_filter).add(share, outbound, subscription, self.shared)
-            self._forget_all()
-            return
+            self.forget_topics()
+            return self._wildcard.at(topic_filter)
         self._forget(topic_filter)  # what is known of other topics stays valid
         subscribers = self.topics.get(topic_filter)
         if subscribers is None:
             subscribers = self.topics[topic_filter] = Subscribers()
-        subscribers.add(share, outbound, subscription, self.shared)
-        if self._wildcard.is_empty() and self._is_open(topic_filter):  # with wildcards its first message finds out
-            self._leave_alone(topic_filter, subscribers)
+        return subscribers
 
     def unsubscribe(self, outbound: Outbound, subscribed: str) -> None:
         """Remove the subscription with the filter `subscribed`; nothing happens if there is none."""
         share, topic_filter = split_share(subscribed)
         subscribers = self._subscribers(topic_filter)
+        if self.cells is not None and not self.cells.unsubscribes(
+            outbound, subscribed, subscribers is not None and subscribers.has(outbound)
+        ):
+            return
         if subscribers is None:
             return
-        if self.cells is not None and subscribers.has(outbound):
-            self.cells.ended(outbound, subscribed)
         subscribers.remove(share, outbound, self.shared)
+        self.removed_from(topic_filter, subscribers)
+
+    def removed_from(self, topic_filter: bytes, subscribers: Subscribers) -> None:
+        """Some of this filter have gone."""
         if is_wildcard(topic_filter):
             if subscribers.empty():
                 self._wildcard.forget(topic_filter)
-            self._forget_all()
+            self.forget_topics()
         else:
             self._forget(topic_filter)
 
@@ -264,14 +274,10 @@ class Router:
         """Those of just this filter; None = there have been none."""
         return self._wildcard.get(topic_filter) if is_wildcard(topic_filter) else self.topics.get(topic_filter)
 
-    def forget_topics(self) -> None:
-        """Find the receivers of each topic anew: permissions have changed."""
-        self._forget_all()
-
     def merge_overlapping(self, merge: bool) -> None:
         """The configuration of overlapping subscriptions has changed."""
         self._merge = merge
-        self._forget_all()
+        self.forget_topics()
 
     def receivers(self, topic: bytes) -> Receivers:
         """Who gets the messages of a topic. Raises TopicNameInvalid for one with too many levels."""
@@ -304,16 +310,11 @@ class Router:
             self._fill(receivers, topic)
         return receivers
 
-    def _matching(self, topic: bytes) -> list[Subscribers]:
-        """The subscribers of every filter that matches a topic."""
+    def _fill(self, receivers: Receivers, topic: bytes) -> None:
         matching = self._wildcard.match(topic)
         exact = self.topics.get(topic)
         if exact is not None:
             matching.append(exact)
-        return matching
-
-    def _fill(self, receivers: Receivers, topic: bytes) -> None:
-        matching = self._matching(topic)
         routes = self._routes(matching, topic)
         groups = [group for each in matching if each.groups is not None for group in each.groups.values()]
         if self.backpressure and (topic in self.addresses.blocked or any(each.tells() for each in matching)):
@@ -362,7 +363,8 @@ class Router:
             self._cached_weight -= _weight(topic, receivers)
         self._forget_receivers(topic)
 
-    def _forget_all(self) -> None:
+    def forget_topics(self) -> None:
+        """Find the receivers of each topic anew: permissions, or subscriptions with wildcards, have changed."""
         self._generation += 1
         self.stale.add(self.cache)
         self.cache = {}

@@ -12,6 +12,7 @@ from session.host import NoHost
 from session.limits import Limits
 from session.overflow import looks_every
 from session.shared_queue import SharedQueue
+from session.source import Consumer
 
 QUOTED: Final = 200
 """Characters of a group's name that a log line quotes."""
@@ -44,6 +45,10 @@ class SharedQueues:
         """FC-35: who is told of the drops of a group, by its name; None = nobody."""
         self.keep_ended = False
         """Whether `ended` is exported."""
+        self.on_change: Callable[[str, bool], None] | None = None
+        """Called with the name of a group that begins, and True, or ends; None = nobody has to know."""
+        self.elsewhere: dict[Consumer, list[str]] = {}
+        """Groups whose queue another cell has, by the sessions of this one that are members."""
         self.ended: list[SharedQueue] = []
         """The groups with something to count that ended since the last export."""
         self.ended_bytes = 0
@@ -63,12 +68,14 @@ class SharedQueues:
             queue = self.queues[name] = SharedQueue(name, self.limits, host, self._permits)
             if self.new_drop_log is not None:
                 queue.counters.drop_log = self.new_drop_log(name)
+            if self.on_change is not None:
+                self.on_change(name, True)
         return queue
 
     def keep(self, name: str) -> None:
         """FC-27: a kept session has joined this group, so what waits in its queue is kept too."""
-        queue = self.queues[name]
-        if self._journal is not None and queue.journal is None:
+        queue = self.queues.get(name)  # None = another cell has it
+        if self._journal is not None and queue is not None and queue.journal is None:
             kept = KeptGroup(self._journal, self._journal.new_queue(), name)
             self._kept[name] = queue.journal = kept
             kept.write_state()
@@ -80,6 +87,8 @@ class SharedQueues:
     def close(self, queue: SharedQueue) -> None:
         """Remove a queue that has no members."""
         del self.queues[queue.name]
+        if self.on_change is not None:
+            self.on_change(queue.name, False)
         kept = self._kept.pop(queue.name, None)
         if kept is not None:
             kept.end()

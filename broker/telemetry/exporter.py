@@ -134,6 +134,10 @@ class Exporter:
             self._add_group(rows, group, ended=True)
             await self._yield(rows, number)
         found = defaultdict[Consumer, list[str]](list)
+        for number, (member, names) in enumerate(list(shared.elsewhere.items()), 1):
+            found[member] += names
+            if number % MEMBERS == 0:
+                await asyncio.sleep(0)
         for number, (name, group) in enumerate(there, 1):
             if shared.queues.get(name) is not group:
                 continue  # it has ended since: the next export has its last row

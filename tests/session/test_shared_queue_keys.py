@@ -267,7 +267,7 @@ def test_after_a_restart() -> None:
     restored.flow = 1
     group.queue.restore_handed_over(restored, group.peers[1].outbound)
     assert deliver(group, "a2", "b1", "a3") == [["b1"], ["a2", "a3"]]
-    group.queue.completed(restored, group.peers[0].now)
+    group.queue.completed(restored, 1, group.peers[0].now)
     group.peers[1].puback(1, 2)
     assert deliver(group, "a4") == [["a4"], []]
 

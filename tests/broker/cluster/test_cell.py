@@ -26,4 +26,3 @@ def test_each_cell_has_a_name_and_a_journal_of_its_own(tmp_path: Path) -> None:
     assert own.node_name == "n.3"
     assert own.persistence.directory == tmp_path / "cell-3"
     assert own.memory_watermark == 100 * 2**20
-    assert own.mqtt.shared_subscription_available is False

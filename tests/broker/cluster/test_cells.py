@@ -206,15 +206,6 @@ def test_clients_cannot_be_cells(broker: BrokerProcess, client_id: str) -> None:
         assert client.expect(Connack).reason_code == reason_codes.CLIENT_IDENTIFIER_NOT_VALID
 
 
-def test_shared_subscriptions_are_refused(broker: BrokerProcess) -> None:
-    """Members at two cells would each get each message: CONNACK says that there are none, and SUBACK too."""
-    with WireClient(broker.address(), 5) as client:
-        client.send(Connect("sharing", version=5))
-        assert (client.expect(Connack).properties or {})[props.SHARED_SUBSCRIPTION_AVAILABLE] == 0
-        client.send(Subscribe(1, [Subscription("$share/g/t", 1)]))
-        assert isinstance(client.receive(), Suback | Disconnect)
-
-
 @pytest.mark.parametrize("version", [4, 5])
 def test_a_killed_cell_loses_nothing_that_is_acknowledged(journaled: BrokerProcess, version: int) -> None:
     """Cells are killed by turns while messages cross: kept subscribers get all of them, at QoS 2 once, in order."""
