@@ -156,8 +156,11 @@ class Sessions:
         client.session.keep(kept, kept)
         for name, subscription in (client.session.subscriptions or {}).items():
             kept.subscriptions[name] = subscription
+            router = self._messages.router
             if split_share(name)[0]:
-                self._messages.router.shared.keep(name)
+                router.shared.keep(name)
+            elif router.cells is not None:
+                router.cells.subscribes(client.session.outbound, subscription, False)  # it is kept from now on
 
     def detach(self, client: Client, will: Will | None, now: int, keep: bool) -> None:
         """Detach a session from its closed connection; `keep` is False if a clean start ends the session."""

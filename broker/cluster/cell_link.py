@@ -13,13 +13,14 @@ from broker.broker import Broker
 from broker.clients import NEVER_EXPIRES, Client
 from broker.cluster.cell import client_id_of
 from broker.cluster.link_controls import LinkControls
-from broker.cluster.link_side import LinkSide
+from broker.cluster.link_side import MOST_FILTERS, LinkSide
 from broker.cluster.link_writer import LinkWriter
-from broker.cluster.own_filters import OwnFilters
+from broker.cluster.own_filters import TAG, OwnFilters, Told
 from broker.cluster.remote_groups import RemoteGroups
 from broker.cluster.remote_members import RemoteMembers
 from broker.cluster.retained_order import RetainedOrder
 from broker.connection.peer import Peer
+from broker.routing.router import is_wildcard
 from broker.storage.owner import Owner
 from config.cluster import CELL
 from protocol.subscribe import Subscription
@@ -59,6 +60,11 @@ class CellLink:
         """Whether it knows all of this one."""
         self.on_ready: Callable[[], None] | None = None
         """Called once both are so."""
+        self.pending: list[Told] = []
+        """Filters that the other cell is told in the next turn."""
+        self._soon = soon
+        self._tag = len(own.links)
+        """Of the filters that it has told on this connection."""
         self._former: set[str] = set()
         """Filters of the other cell that it has not told again since it connected."""
         self.groups = RemoteGroups(self, self._tell, soon)
@@ -121,6 +127,7 @@ class CellLink:
                 connection.socket.hold_until(commit)
         self._restored = True
         self._former = set(session.subscriptions or ())
+        self._tag ^= TAG + 1
         connection.session = session  # needed by `arm`, which `connect` may call
         session.connect(connection, 5, PACKET_IDS, 0, now, rewriter=LinkWriter(self._order))
         connection.start(session, 0)
@@ -151,25 +158,40 @@ class CellLink:
     def _give_up_answers(self) -> None:
         """CL-1: a cell that does not live is not waited for."""
         unanswered, self.unanswered = self.unanswered, {}
-        for topic_filters in [*unanswered.values(), self.groups.names()]:
+        pending = [each.topic_filter for each in self.pending]
+        self.pending.clear()
+        for topic_filters in [*unanswered.values(), pending, self.groups.names()]:
             self._own.known_at(self.number, topic_filters)
 
     # -- filters of the other cell
 
     def subscribed(self, subscriptions: list[Subscription], now: int) -> None:
         """The other cell has clients with these filters."""
-        self._former.difference_update([each.topic_filter for each in subscriptions])
-        self._broker.subscribing.add(self.client, subscriptions, now)
+        for each in subscriptions:
+            topic = each.topic_filter.encode()
+            if each.no_local and not is_wildcard(topic):  # no kept session has it
+                self._own.remote.add(topic, self._tag)
+                self._broker.router.cached.forget(topic)
+            else:
+                each.no_local = False
+                self._own.remote.remove(topic, self._tag)  # a kept session has it by now
+                self._former.discard(each.topic_filter)
+                self._broker.subscribing.add(self.client, [each], now)
 
     def unsubscribed(self, topic_filters: list[str]) -> None:
         """It has none with these any more."""
         for topic_filter in topic_filters:
+            topic = topic_filter.encode()
+            if self._own.remote.remove(topic, self._tag):
+                self._broker.router.cached.forget(topic)
             self._broker.subscribing.end(self.client, topic_filter)
 
     def end_former(self) -> None:
         """It has told all its filters since it connected."""
         former, self._former = self._former, set()
         self.unsubscribed(list(former))
+        self._own.remote.drop(self._tag ^ TAG + 1)
+        self._broker.router.forget_topics()
         self.members.end_former()
         self.told = True
         self._note_ready()
@@ -190,19 +212,29 @@ class CellLink:
 
     # -- filters of this cell
 
-    def own_filters(self) -> list[str]:
+    def own_filters(self) -> list[Told]:
         """All that the other cell has to know."""
         return self._own.all()
 
-    def tell(self, topic_filter: str) -> bool:
-        """CL-1: tell the other cell of a filter; False if it does not live."""
-        connection = self._open()
+    def tell(self, told: Told) -> bool:
+        """CL-1: tell the other cell of a filter, in the next turn with others; False if it does not live."""
+        if not self.is_open():
+            return False
+        if not self.pending:
+            self._soon(self._tell_pending)
+        self.pending.append(told)
+        return True
+
+    def _tell_pending(self) -> None:
+        pending, connection = self.pending[:], self._open()
+        self.pending.clear()
         if connection is not None:
-            self._side.subscribe(connection, self, [topic_filter])
-        return connection is not None
+            for first in range(0, len(pending), MOST_FILTERS):
+                self._side.subscribe(connection, self, pending[first : first + MOST_FILTERS])
 
     def tell_end(self, topic_filter: str) -> None:
         """No client here has this filter any more."""
+        self._tell_pending()  # in order
         connection = self._open()
         if connection is not None:
             self._side.unsubscribe(connection, self, topic_filter)

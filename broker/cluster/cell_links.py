@@ -17,7 +17,6 @@ from broker.cluster.retained_order import RetainedOrder
 from broker.connection.client_socket import ClientSocket
 from broker.routing.group_members import end_unused_groups
 from config.cluster import CELL
-from session.outbound import Outbound
 
 RETRY: Final = 0.05
 """Seconds between two attempts to reach a cell."""
@@ -32,7 +31,7 @@ class CellLinks:
         self._broker = broker
         self._cell = cell
         order = RetainedOrder(cell.number)
-        self.filters = OwnFilters(cell, broker.wheel, order, broker.router.shared, self._reached)
+        self.filters = OwnFilters(cell, broker, order)
         self.by_number: dict[int, CellLink] = {}
         self._side = LinkSide(broker, client_id_of(cell.number), self.by_number.get)
         incoming = FromCells(broker.publishing, broker.messages, broker.events, order, self._side.controls)
@@ -86,10 +85,6 @@ class CellLinks:
 
     def _dial_again(self, link: CellLink) -> None:
         asyncio.get_running_loop().call_later(RETRY, self._dial, link)
-
-    def _reached(self, topic: bytes) -> set[Outbound]:
-        receivers = self._broker.router.late_receivers(topic)
-        return {route.outbound for route in [*receivers.routes, *receivers.special]}
 
 
 async def _open(socket: ClientSocket, path: Path) -> None:

@@ -23,8 +23,8 @@ class Cells:
             if not filters.subscribes(outbound, subscription, True):
                 router.unsubscribe(outbound, subscription.topic_filter)  # here it has no queue
         for name in router.shared.queues:
-            filters.group_changed(name, True)
-        router.shared.on_change = filters.group_changed
+            filters.group_began(name)
+        router.shared.on_new = filters.group_began
         router.cells = filters
         broker.handshake.homes = self._homes
 

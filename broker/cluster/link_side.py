@@ -11,6 +11,7 @@ from broker.bridge.client_side import PingTimer
 from broker.bridge.packet_ids import free_packet_id
 from broker.broker import Broker
 from broker.cluster.cell import number_of
+from broker.cluster.own_filters import Told
 from broker.connection.peer import Peer
 from broker.connection.side import Side
 from broker.runtime.clock import SECOND
@@ -100,19 +101,20 @@ class LinkSide(Side):
         return self._links[connection].controls
 
     def _tell_all(self, connection: Peer, link: "CellLink") -> None:
+        link.pending.clear()  # they are among all
         filters = link.own_filters()
         for first in range(0, len(filters), MOST_FILTERS):
             self.subscribe(connection, link, filters[first : first + MOST_FILTERS])
         link.groups.tell_all()
         connection.socket.write(PINGREQ_BYTES)
 
-    def subscribe(self, connection: Peer, link: "CellLink", topic_filters: list[str]) -> None:
-        """CL-1: tell the other cell of filters of this one."""
+    def subscribe(self, connection: Peer, link: "CellLink", told: list[Told]) -> None:
+        """CL-1: tell the other cell of filters of this one. Here No Local says that no kept session has a filter."""
         session = connection.session
         assert session is not None  # it is attached
         packet_id = free_packet_id(session, link.unanswered)
-        link.unanswered[packet_id] = topic_filters
-        wanted = [Subscription(each, 2, False, True, 2) for each in topic_filters]
+        link.unanswered[packet_id] = [each.topic_filter for each in told]
+        wanted = [Subscription(each.topic_filter, 2, not each.kept, True, 2) for each in told]
         connection.socket.write(Subscribe(packet_id, wanted).encode(5))
 
     def unsubscribe(self, connection: Peer, link: "CellLink", topic_filter: str) -> None:

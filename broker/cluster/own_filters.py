@@ -1,15 +1,19 @@
-"""The topic filters of this cell's clients, each once, and which cells know them (CL-1)."""
+"""The topic filters of this cell's clients, each once, and which cells know them (CL-1).
+
+The router says when the first client of a filter comes, and when the last one has gone.
+"""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
+from broker.broker import Broker
 from broker.cluster.cell import Cell
+from broker.cluster.remote_filters import RemoteFilters
 from broker.cluster.retained_order import RetainedOrder
 from broker.cluster.slots import home_of
 from broker.routing.other_cells import OtherCells
-from broker.routing.shared_queues import SharedQueues
 from broker.runtime.clock import SECOND
-from broker.runtime.timers import Timer, Wheel
+from broker.runtime.timers import Timer
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from protocol.topics import SHARE_PREFIX, split_share
@@ -21,47 +25,60 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 10 * SECOND
 """Microseconds for which SUBACK waits for other cells."""
+TAG: Final = 0x3F
+"""The bits of a tag in `RemoteFilters` that say the place of the link; the next one says which connection it was."""
+_NOWHERE: Final[list[Outbound]] = []
+
+
+class Told(NamedTuple):
+    """A filter of this cell."""
+
+    topic_filter: str
+    kept: bool
+    """Whether a kept session has it."""
 
 
 @final
 class OwnFilters(OtherCells):
-    """Counts subscriptions by filter, tells the links of the first and the last one, and waits for their answers."""
+    """Tells the links of filters, and waits for their answers."""
 
-    def __init__(
-        self,
-        cell: Cell,
-        wheel: Wheel,
-        order: RetainedOrder,
-        shared: SharedQueues,
-        reached: Callable[[bytes], set[Outbound]],
-    ) -> None:
-        """`reached` returns the sessions that get a topic, links among them."""
+    def __init__(self, cell: Cell, broker: Broker, order: RetainedOrder) -> None:
         self._cell = cell
-        self._wheel = wheel
-        self._shared = shared
+        self._broker = broker
+        self._router = broker.router
         self._order = order
-        self._reached = reached
         self.links: list[CellLink] = []
-        self._count: dict[str, int] = {}
+        self.remote = RemoteFilters()
+        """Filters of other cells."""
+        self._kept: set[str] = set()
+        """Filters that kept sessions have: other cells know them from their journals, too."""
         self._unknown: dict[str, set[int]] = {}
         """Cells that have not answered yet, by filter."""
         self._waiting: dict[str, list[PendingSuback]] = {}
         self._joined: dict[Outbound, dict[str, RemoteGroup]] = {}
         """The groups with another home, by session and name."""
 
-    def all(self) -> list[str]:
+    def all(self) -> list[Told]:
         """Each filter once."""
-        return list(self._count)
+        held = {
+            topic_filter: False
+            for client in self._broker.clients.known()
+            if not client.session.sender.limits.of_cell
+            for topic_filter in client.session.subscriptions or ()
+            if not topic_filter.startswith("$")
+        }
+        held |= dict.fromkeys(map(_inner, self._router.shared.queues), False) | dict.fromkeys(self._kept, True)
+        return [Told(topic_filter, kept) for topic_filter, kept in held.items() if not topic_filter.startswith("$")]
 
     # -- told by the router
 
-    def subscribes(self, outbound: Outbound, subscription: Subscription, is_new: bool) -> bool:
-        """A session subscribes; False = to a group whose home is another cell."""
+    def subscribes(self, outbound: Outbound, subscription: Subscription, is_first: bool) -> bool:
+        """A session subscribes; False = to a group whose home is another cell. `is_first`: of this cell."""
         topic_filter = subscription.topic_filter
         link = self._home_of(topic_filter)
         if link is None:
-            if is_new and not topic_filter.startswith("$") and not outbound.sender.limits.of_cell:  # CL-2
-                self._begin(topic_filter)
+            if not topic_filter.startswith("$") and not outbound.sender.limits.of_cell:  # CL-2
+                self._begin(topic_filter, outbound.journal is not None, is_first)
             return True
         joined = self._joined.setdefault(outbound, {})
         group = joined.get(topic_filter)
@@ -69,26 +86,37 @@ class OwnFilters(OtherCells):
             group.change(subscription)
         else:
             joined[topic_filter] = link.groups.join(outbound, subscription)
-            self._shared.elsewhere[outbound] = list(joined)
+            self._router.shared.elsewhere[outbound] = list(joined)
         if link.is_open():
             self._unknown.setdefault(topic_filter, set()).add(link.number)
         return False
 
-    def unsubscribes(self, outbound: Outbound, topic_filter: str, had_it: bool) -> bool:
-        """A subscription ends; False = to a group whose home is another cell."""
-        if self._home_of(topic_filter) is None:
-            if had_it and not topic_filter.startswith("$") and not outbound.sender.limits.of_cell:
-                self._end(topic_filter)
-            return True
-        joined = self._joined.get(outbound, {})
-        group = joined.pop(topic_filter, None)
+    def leaves(self, outbound: Outbound, name: str) -> bool:
+        """A session leaves a group; False = its home is this cell."""
+        if self._home_of(name) is None:
+            return False
+        elsewhere, joined = self._router.shared.elsewhere, self._joined.get(outbound, {})
+        group = joined.pop(name, None)
         if group is not None:
             group.leave()
-            self._shared.elsewhere[outbound] = list(joined)
+            elsewhere[outbound] = list(joined)
         if not joined:
             self._joined.pop(outbound, None)
-            self._shared.elsewhere.pop(outbound, None)
-        return False
+            elsewhere.pop(outbound, None)
+        return True
+
+    def ended(self, topic_filter: bytes) -> None:
+        """No client of this cell has this filter any more."""
+        name = topic_filter.decode()
+        self._kept.discard(name)
+        if not name.startswith("$"):
+            for link in self.links:
+                link.tell_end(name)
+
+    def links_of(self, topic: bytes) -> list[Outbound]:
+        """The links to cells that have this topic as a filter, beside those with a subscription to it."""
+        links, found = self.links, self.remote.tags(topic)
+        return [links[each & TAG].client.session.outbound for each in found] if found else _NOWHERE
 
     def detached(self, outbound: Outbound) -> None:
         """The client of a session is connected no longer."""
@@ -102,40 +130,31 @@ class OwnFilters(OtherCells):
         home = home_of(topic_filter, self._cell.cells)
         return None if home == self._cell.number else self.links[self._cell.others.index(home)]
 
-    def group_changed(self, name: str, begins: bool) -> None:
-        """A group whose home is this cell begins or ends: its queue gets what is published at all cells."""
-        topic_filter = split_share(name)[1].decode()
-        if topic_filter.startswith("$"):
-            return
-        if begins:
-            self._begin(topic_filter)
-        else:
-            self._end(topic_filter)
+    def group_began(self, name: str) -> None:
+        """A group whose home is this cell begins: its queue gets what is published at all cells."""
+        topic_filter = _inner(name)
+        if not topic_filter.startswith("$"):
+            is_first = not self._router.has_clients(topic_filter.encode())
+            self._begin(topic_filter, self._broker.sessions.durable, is_first)
 
-    def _begin(self, topic_filter: str) -> None:
-        count = self._count.get(topic_filter, 0)
-        self._count[topic_filter] = count + 1
-        if count:
+    def _begin(self, topic_filter: str, kept: bool, is_first: bool) -> None:
+        """Tell the other cells of a filter, or that a kept session has it."""
+        begins_keeping = kept and topic_filter not in self._kept
+        if not is_first and not begins_keeping:
             return
-        asked = {link.number for link in self.links if link.tell(topic_filter)}
+        if kept:
+            self._kept.add(topic_filter)
+        asked = {link.number for link in self.links if link.tell(Told(topic_filter, kept))}
         if asked:
             self._unknown[topic_filter] = asked
-
-    def _end(self, topic_filter: str) -> None:
-        count = self._count.get(topic_filter, 0) - 1
-        if count > 0:
-            self._count[topic_filter] = count
-            return
-        self._count.pop(topic_filter, None)
-        for link in self.links:
-            link.tell_end(topic_filter)
 
     def retained(self, publish: Publish, publisher: Outbound | None) -> None:
         """Each cell has all retained messages: send it to those that no subscription has given it to."""
         if publish.topic.startswith(b"$") or (publisher is not None and publisher.sender.limits.of_cell):
             return
         self._order.stored(publish)
-        reached = self._reached(publish.topic)
+        receivers = self._router.late_receivers(publish.topic)
+        reached = {route.outbound for route in [*receivers.routes, *receivers.special]}
         for link in self.links:
             outbound = link.client.session.outbound
             if outbound not in reached:
@@ -164,7 +183,7 @@ class OwnFilters(OtherCells):
     def _asked(self, topic_filter: str) -> str:
         """What other cells are asked for: a group whose home is this one needs its filter."""
         if topic_filter.startswith(SHARE_PREFIX) and self._home_of(topic_filter) is None:
-            return split_share(topic_filter)[1].decode()
+            return _inner(topic_filter)
         return topic_filter
 
     def when_known(self, topic_filters: list[str], then: Callable[[], None], too_late: Callable[[], None]) -> None:
@@ -173,7 +192,7 @@ class OwnFilters(OtherCells):
         waiting = PendingSuback(len(unknown), then, too_late)
         for each in unknown:
             self._waiting.setdefault(each, []).append(waiting)
-        self._wheel.add(self._wheel.now + PATIENCE, waiting)
+        self._broker.wheel.add(self._broker.wheel.now + PATIENCE, waiting)
 
 
 @final
@@ -200,3 +219,8 @@ class PendingSuback(Timer):
         if self._left > 0:
             self._left = 0
             self._too_late()
+
+
+def _inner(name: str) -> str:
+    """The filter of a group; of what is not shared, the same."""
+    return split_share(name)[1].decode()

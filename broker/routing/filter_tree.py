@@ -43,6 +43,12 @@ class Subscribers:
         """Whether a session has a subscription that is not shared."""
         return self.only is outbound if self.sessions is None else outbound in self.sessions
 
+    def of_clients(self) -> bool:
+        """Whether there is one that is not of a link to another cell."""
+        if self.groups or (self.only is not None and not self.only.sender.limits.of_cell):
+            return True
+        return self.sessions is not None and any(not each.sender.limits.of_cell for each in self.sessions)
+
     def add(self, share: str, outbound: Outbound, subscription: Subscription, shared: SharedQueues) -> None:
         """Add a subscription; it replaces one of the same session and share name."""
         if share == NOT_SHARED:

@@ -28,7 +28,7 @@ def end_unused_groups(router: Router) -> None:
             share, topic_filter = split_share(queue.name)
             subscribers = router.subscribers(topic_filter)
             subscribers.end_unused(share, router.shared)
-            router.removed_from(topic_filter, subscribers)
+            router.removed_from(topic_filter, subscribers, True)
 
 
 def leave_group(router: Router, consumer: Consumer, name: str) -> None:
@@ -37,4 +37,4 @@ def leave_group(router: Router, consumer: Consumer, name: str) -> None:
         share, topic_filter = split_share(name)
         subscribers = router.subscribers(topic_filter)
         subscribers.leave(share, consumer, router.shared)
-        router.removed_from(topic_filter, subscribers)
+        router.removed_from(topic_filter, subscribers, True)

@@ -10,12 +10,23 @@ from session.outbound import Outbound
 class OtherCells:
     """The other cells, as routing and SUBSCRIBE see them."""
 
-    def subscribes(self, outbound: Outbound, subscription: Subscription, is_new: bool) -> bool:
-        """A session subscribes; False = to a group whose home is another cell. `is_new`: it did not have the filter."""
+    def subscribes(self, outbound: Outbound, subscription: Subscription, is_first: bool) -> bool:
+        """A session subscribes; False = to a group whose home is another cell.
+
+        `is_first`: no session or group of this cell has had the filter.
+        """
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def unsubscribes(self, outbound: Outbound, topic_filter: str, had_it: bool) -> bool:
-        """A subscription ends; False = to such a group. `had_it`: the session had one that is not shared."""
+    def leaves(self, outbound: Outbound, name: str) -> bool:
+        """A session leaves a group; False = its home is this cell."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def ended(self, topic_filter: bytes) -> None:
+        """No session or group of this cell has this filter any more."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
+    def links_of(self, topic: bytes) -> list[Outbound]:
+        """The links to cells that have this topic as a filter, beside those with a subscription to it."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
     def detached(self, outbound: Outbound) -> None:

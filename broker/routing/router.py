@@ -7,7 +7,6 @@ delivery. So a message whose receivers are one or two sessions is offered to the
 for which this is done, one in CACHED_ONE_IN is cached: those with many messages soon are.
 """
 
-from itertools import islice
 from typing import Final, final
 
 from broker.auth.authorizer import Authorizer
@@ -16,7 +15,7 @@ from broker.routing.filter_tree import FilterTree, Subscribers
 from broker.routing.other_cells import OtherCells
 from broker.routing.receivers import Receivers, Route
 from broker.routing.shared_queues import SharedQueues
-from broker.routing.stale_topics import EACH_CACHED, StaleTopics
+from broker.routing.topic_cache import CACHED_TOPICS, CACHED_WEIGHT, TopicCache
 from broker.routing.topic_rules import TopicRules
 from broker.runtime.timers import Wheel
 from protocol.errors import TopicNameInvalid
@@ -35,18 +34,15 @@ FULL: Final = 2
 CLOSED: Final = 3
 """Clients may not publish to the topic: the message is not routed."""
 
-CACHED_TOPICS: Final = 65_536
-"""Topics whose receivers are cached; past that the oldest are evicted."""
-CACHED_WEIGHT: Final = 1_000_000
-"""The limit of the cache in receivers: wildcards and long topics need memory."""
 CACHED_ONE_IN: Final = 16
 """Of so many messages that are routed without the cache, one has its topic cached."""
 _MOST_DIRECT: Final = 2
 """The most filters that may match a topic whose messages are routed without the cache."""
 _LOOK_UP: Final = -1
 """The message is to be routed through the cache."""
-_RECEIVER_BYTES: Final = 64
-"""Bytes of a topic name that count as one receiver."""
+_NO_LINKS: Final[list[Outbound]] = []
+_OF_LINK: Final = Subscription("", 2, False, True, 2)
+"""What links ask for."""
 
 
 @final
@@ -68,9 +64,7 @@ class Router:
     ) -> None:
         self.topics: dict[bytes, Subscribers] = {}
         """The topics that have subscriptions to just them, or are cached. They are valid names."""
-        self.cache: dict[bytes, Receivers] = {}
-        """The cached topics, oldest first."""
-        self.stale = StaleTopics(self.topics, wheel)
+        self.cached = TopicCache(self.topics, cached_topics, cached_weight, wheel)
         self._max_topic_levels = max_topic_levels
         self._topic_rules = TopicRules() if topic_rules is None else topic_rules
         self.shared = SharedQueues() if shared is None else shared
@@ -83,9 +77,6 @@ class Router:
         """None = there is one cell."""
         self._merge = merge
         """Whether overlapping subscriptions of a session give one delivery; otherwise one each [MQTT-3.3.4-2]."""
-        self._cached_topics = cached_topics
-        self._most_weight = cached_weight
-        self._cached_weight = 0
         self._direct = 0
         """Messages that have been routed without the cache since one was not."""
         self._cached_one_in = cached_one_in
@@ -141,8 +132,9 @@ class Router:
         topic = publish.topic
         is_open = self._is_open(topic)
         matching = self._wildcard.match(topic) if is_open else []
+        links = _NO_LINKS if self.cells is None else self.cells.links_of(topic)
         if exact is not None and not exact.empty():
-            if is_open and not matching and self._leave_alone(topic, exact):
+            if is_open and not matching and not links and self._leave_alone(topic, exact):
                 _offer_alone(publish, publisher, exact)
                 return MATCHED
             matching.append(exact)
@@ -150,7 +142,9 @@ class Router:
         if self._direct >= self._cached_one_in:
             self._direct = 0
             return _LOOK_UP
-        if not is_open or len(matching) > _MOST_DIRECT:
+        if not is_open or len(matching) + len(links) > _MOST_DIRECT:
+            return _LOOK_UP
+        if links and (self.backpressure or matching):
             return _LOOK_UP
         before: Outbound | None = None
         for subscribers in matching:
@@ -163,6 +157,9 @@ class Router:
         for subscribers in matching:
             if self._offer(publish, publisher, subscribers):
                 verdict = MATCHED
+        for link in links:
+            link.offer(publish, publisher)
+            verdict = MATCHED
         return verdict
 
     def _is_open(self, topic: bytes) -> bool:
@@ -218,31 +215,31 @@ class Router:
 
     def address(self, topic: bytes) -> Address | None:
         """The address of a topic; None if the topic has no limit."""
-        return self.addresses.find(topic, self.cache)
+        return self.addresses.find(topic, self.cached.receivers)
 
     def restore_address(self, topic: bytes) -> Address:
         """The address of a topic that had pages before the process began (FC-26)."""
-        self._forget(topic)
-        return self.addresses.restore(topic, self.cache)
+        self.cached.forget(topic)
+        return self.addresses.restore(topic, self.cached.receivers)
 
     def subscribe(self, outbound: Outbound, subscription: Subscription) -> None:
         """Add a subscription; it replaces one of the same session and filter [MQTT-3.8.4-3]."""
         share, topic_filter = split_share(subscription.topic_filter)
-        if self.cells is not None:
-            before = self._subscribers(topic_filter)
-            if not self.cells.subscribes(outbound, subscription, before is None or not before.has(outbound)):
-                return
+        cells = self.cells
+        if cells is not None and not cells.subscribes(outbound, subscription, not self.has_clients(topic_filter)):
+            return
         subscribers = self.subscribers(topic_filter)
         subscribers.add(share, outbound, subscription, self.shared)
-        if not is_wildcard(topic_filter) and self._wildcard.is_empty() and self._is_open(topic_filter):
-            self._leave_alone(topic_filter, subscribers)  # with wildcards its first message finds out
+        alone = self.cells is None and self._wildcard.is_empty() and not is_wildcard(topic_filter)
+        if alone and self._is_open(topic_filter):  # else its first message finds out
+            self._leave_alone(topic_filter, subscribers)
 
     def subscribers(self, topic_filter: bytes) -> Subscribers:
         """Those of just this filter, to add one: who gets the messages of its topics is found anew."""
         if is_wildcard(topic_filter):
             self.forget_topics()
             return self._wildcard.at(topic_filter)
-        self._forget(topic_filter)  # what is known of other topics stays valid
+        self.cached.forget(topic_filter)  # what is known of other topics stays valid
         subscribers = self.topics.get(topic_filter)
         if subscribers is None:
             subscribers = self.topics[topic_filter] = Subscribers()
@@ -251,24 +248,24 @@ class Router:
     def unsubscribe(self, outbound: Outbound, subscribed: str) -> None:
         """Remove the subscription with the filter `subscribed`; nothing happens if there is none."""
         share, topic_filter = split_share(subscribed)
+        if share and self.cells is not None and self.cells.leaves(outbound, subscribed):
+            return
         subscribers = self._subscribers(topic_filter)
-        if self.cells is not None and not self.cells.unsubscribes(
-            outbound, subscribed, subscribers is not None and subscribers.has(outbound)
-        ):
-            return
-        if subscribers is None:
-            return
-        subscribers.remove(share, outbound, self.shared)
-        self.removed_from(topic_filter, subscribers)
+        if subscribers is not None:
+            before = subscribers.of_clients()
+            subscribers.remove(share, outbound, self.shared)
+            self.removed_from(topic_filter, subscribers, before)
 
-    def removed_from(self, topic_filter: bytes, subscribers: Subscribers) -> None:
-        """Some of this filter have gone."""
+    def removed_from(self, topic_filter: bytes, subscribers: Subscribers, of_clients: bool) -> None:
+        """Some of this filter have gone; `of_clients`: what `Subscribers.of_clients` said before."""
+        if self.cells is not None and of_clients and not subscribers.of_clients():
+            self.cells.ended(topic_filter)
         if is_wildcard(topic_filter):
             if subscribers.empty():
                 self._wildcard.forget(topic_filter)
             self.forget_topics()
         else:
-            self._forget(topic_filter)
+            self.cached.forget(topic_filter)
 
     def _subscribers(self, topic_filter: bytes) -> Subscribers | None:
         """Those of just this filter; None = there have been none."""
@@ -281,7 +278,7 @@ class Router:
 
     def receivers(self, topic: bytes) -> Receivers:
         """Who gets the messages of a topic. Raises TopicNameInvalid for one with too many levels."""
-        receivers = self.cache.get(topic)
+        receivers = self.cached.receivers.get(topic)
         return self._find(topic) if receivers is None else receivers
 
     def late_receivers(self, topic: bytes) -> Receivers:
@@ -296,7 +293,7 @@ class Router:
                 f"PUBLISH to a topic of {topic.count(b'/') + 1} levels; at most {self._max_topic_levels} are accepted"
             )
         receivers = self._uncached(topic)
-        self._remember(topic, receivers)
+        self.cached.remember(topic, receivers)
         return receivers
 
     def _uncached(self, topic: bytes) -> Receivers:
@@ -317,7 +314,11 @@ class Router:
             matching.append(exact)
         routes = self._routes(matching, topic)
         groups = [group for each in matching if each.groups is not None for group in each.groups.values()]
-        if self.backpressure and (topic in self.addresses.blocked or any(each.tells() for each in matching)):
+        if self.backpressure and (
+            topic in self.addresses.blocked
+            or any(route.outbound.sender.limits.backpressure for route in routes)
+            or any(group.limits.backpressure for group in groups)
+        ):
             receivers.ask(routes)  # also while others wait: FC-9
         for route in routes:
             receivers.add(route)
@@ -339,45 +340,20 @@ class Router:
                 else:
                     route = found[outbound] = Route(outbound, subscription)
                     routes.append(route)
+        for link in [] if self.cells is None else self.cells.links_of(topic):
+            if link not in found:
+                routes.append(Route(link, _OF_LINK))
         return routes
 
-    def _remember(self, topic: bytes, receivers: Receivers) -> None:
-        cache = self.cache
-        self.stale.forget(EACH_CACHED)
-        weight = _weight(topic, receivers)
-        while cache and (len(cache) >= self._cached_topics or self._cached_weight + weight > self._most_weight):
-            # Evict many at once: the search for a dictionary's first key passes all keys deleted before it.
-            for oldest in list(islice(cache, len(cache) // 16 + 1)):
-                self._forget(oldest)
-        cache[topic] = receivers
-        self._cached_weight += weight
-        subscribers = self.topics.get(topic)
-        if subscribers is None:
-            subscribers = self.topics[topic] = Subscribers()
-        subscribers.receivers = receivers
-
-    def _forget(self, topic: bytes) -> None:
-        """Find the receivers of a topic anew with its next message."""
-        receivers = self.cache.pop(topic, None)
-        if receivers is not None:
-            self._cached_weight -= _weight(topic, receivers)
-        self._forget_receivers(topic)
+    def has_clients(self, topic_filter: bytes) -> bool:
+        """Whether a session or group has just this filter, links to other cells left out."""
+        subscribers = self._subscribers(topic_filter)
+        return subscribers is not None and subscribers.of_clients()
 
     def forget_topics(self) -> None:
         """Find the receivers of each topic anew: permissions, or subscriptions with wildcards, have changed."""
         self._generation += 1
-        self.stale.add(self.cache)
-        self.cache = {}
-        self._cached_weight = 0
-
-    def _forget_receivers(self, topic: bytes) -> None:
-        subscribers = self.topics.get(topic)
-        if subscribers is None:
-            return
-        subscribers.alone_in = 0
-        subscribers.receivers = None
-        if subscribers.empty():
-            del self.topics[topic]
+        self.cached.forget_all()
 
 
 def _offer_alone(publish: Publish, publisher: Outbound | None, subscribers: Subscribers) -> None:
@@ -388,11 +364,6 @@ def _offer_alone(publish: Publish, publisher: Outbound | None, subscribers: Subs
         qos = min(subscribers.qos, publish.qos)
         publish = publish.at(qos, publish.retain and subscribers.retain_as_published)
     outbound.offer(publish, publisher)
-
-
-def _weight(topic: bytes, receivers: Receivers) -> int:
-    """The weight of a cached topic, in receivers."""
-    return 1 + len(receivers) + len(topic) // _RECEIVER_BYTES
 
 
 def is_wildcard(topic_filter: bytes) -> bool:

@@ -45,8 +45,8 @@ class SharedQueues:
         """FC-35: who is told of the drops of a group, by its name; None = nobody."""
         self.keep_ended = False
         """Whether `ended` is exported."""
-        self.on_change: Callable[[str, bool], None] | None = None
-        """Called with the name of a group that begins, and True, or ends; None = nobody has to know."""
+        self.on_new: Callable[[str], None] | None = None
+        """Called with the name of a group that begins; None = nobody has to know."""
         self.elsewhere: dict[Consumer, list[str]] = {}
         """Groups whose queue another cell has, by the sessions of this one that are members."""
         self.ended: list[SharedQueue] = []
@@ -68,8 +68,8 @@ class SharedQueues:
             queue = self.queues[name] = SharedQueue(name, self.limits, host, self._permits)
             if self.new_drop_log is not None:
                 queue.counters.drop_log = self.new_drop_log(name)
-            if self.on_change is not None:
-                self.on_change(name, True)
+            if self.on_new is not None:
+                self.on_new(name)
         return queue
 
     def keep(self, name: str) -> None:
@@ -87,8 +87,6 @@ class SharedQueues:
     def close(self, queue: SharedQueue) -> None:
         """Remove a queue that has no members."""
         del self.queues[queue.name]
-        if self.on_change is not None:
-            self.on_change(queue.name, False)
         kept = self._kept.pop(queue.name, None)
         if kept is not None:
             kept.end()

@@ -80,12 +80,13 @@ def test_against_the_reference(steps: list[Change], published: list[str], cached
             held[session][topic_filter] = qos
             subject.subscribe(receivers[session], Subscription(topic_filter, qos))
         check()
-        assert len(subject.stale) <= cached
+        assert len(subject.cached.stale) <= cached
     check()
-    assert len(subject.cache) <= cached
-    subject.stale.forget(len(subject.stale))
+    assert len(subject.cached.receivers) <= cached
+    subject.cached.stale.forget(len(subject.cached.stale))
     subscribed = {name for subscriptions in held for name in subscriptions if not is_wildcard(name.encode())}
-    assert {topic.decode() for topic in subject.topics} == subscribed | {topic.decode() for topic in subject.cache}
+    known = {topic.decode() for topic in subject.cached.receivers}
+    assert {topic.decode() for topic in subject.topics} == subscribed | known
 
 
 @given(subscribed=st.lists(filters, max_size=20, unique=True), topic=topics)
@@ -259,7 +260,7 @@ def test_depth() -> None:
     assert subject.route(Publish(b"a/b/c", b"x"), None)
     with pytest.raises(TopicNameInvalid):
         subject.route(Publish(b"a/b/c/d", b"x"), None)
-    assert set(subject.cache) == {b"a/b/c"}
+    assert set(subject.cached.receivers) == {b"a/b/c"}
 
 
 @pytest.mark.parametrize(("topic_filter", "wildcard"), [(b"a/b", False), (b"a/+", True), (b"#", True), (b"$a", False)])

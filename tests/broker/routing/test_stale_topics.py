@@ -26,7 +26,7 @@ def test_no_change_forgets_all_at_once() -> None:
     receiver = outbound()
     subject = filled(None, receiver)
     subject.unsubscribe(receiver, "t/#")
-    assert (len(subject.cache), len(subject.stale), len(subject.topics)) == (0, MANY, MANY)
+    assert (len(subject.cached.receivers), len(subject.cached.stale), len(subject.topics)) == (0, MANY, MANY)
     for number in range(MANY):
         assert not subject.route(Publish(b"t/%d" % number, b"x"), None)
     assert received(receiver) == []
@@ -40,7 +40,7 @@ def test_ticks_forget_them() -> None:
     held = []
     for tick in range(1, 8):
         wheel.advance(tick * TICK)
-        held.append(len(subject.stale))
+        held.append(len(subject.cached.stale))
     assert sorted(set(held), reverse=True) == [MANY, 2 * EACH_TICK, EACH_TICK, 0]
     assert len(wheel) == 0
     assert not subject.topics
@@ -52,12 +52,12 @@ def test_messages_forget_them() -> None:
     subject = filled(None, receiver)
     for qos in range(10):
         subject.subscribe(receiver, Subscription("t/#", qos % 2))
-        stale = len(subject.stale)
+        stale = len(subject.cached.stale)
         for number in range(100):
             subject.route(Publish(b"t/%d" % number, b"x", 1), None)
-        assert len(subject.stale) == stale - 100 * EACH_CACHED
+        assert len(subject.cached.stale) == stale - 100 * EACH_CACHED
         assert {qos for _, qos in received(receiver)} == {qos % 2}
-    assert len(subject.cache) == 100
+    assert len(subject.cached.receivers) == 100
 
 
 def test_a_topic_that_is_cached_again_stays() -> None:
@@ -67,6 +67,6 @@ def test_a_topic_that_is_cached_again_stays() -> None:
     subject.subscribe(receiver, Subscription("t/#", 1))
     for number in range(10):
         subject.route(Publish(b"t/%d" % number, b"x", 1), None)
-    subject.stale.forget(MANY)
-    assert len(subject.stale) == 0
-    assert set(subject.topics) == set(subject.cache) == {b"t/%d" % number for number in range(10)}
+    subject.cached.stale.forget(MANY)
+    assert len(subject.cached.stale) == 0
+    assert set(subject.topics) == set(subject.cached.receivers) == {b"t/%d" % number for number in range(10)}

@@ -138,9 +138,9 @@ def test_episodes(version: int) -> None:
         client.connect("c")
         publishes = [Publish(b"closed/a", b"", qos, packet_id=qos) for qos in (0, 1, 2)]
         client.send(*publishes)
-        kept = local.broker.router.cache[b"closed/a"]
+        kept = local.broker.router.cached.receivers[b"closed/a"]
         client.send(Publish(b"open", b"", 1, packet_id=3), *publishes)
-        assert local.broker.router.cache[b"closed/a"] is kept
+        assert local.broker.router.cached.receivers[b"closed/a"] is kept
         session = client.connection.session
         assert session is not None
         counters = session.take_counters(0)
