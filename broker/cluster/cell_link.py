@@ -15,7 +15,7 @@ from broker.cluster.cell import client_id_of
 from broker.cluster.link_controls import LinkControls
 from broker.cluster.link_side import MOST_FILTERS, LinkSide
 from broker.cluster.link_writer import LinkWriter
-from broker.cluster.own_filters import TAG, OwnFilters, Told
+from broker.cluster.own_filters import TAG, OwnFilter, OwnFilters
 from broker.cluster.remote_groups import RemoteGroups
 from broker.cluster.remote_members import RemoteMembers
 from broker.cluster.retained_order import RetainedOrder
@@ -60,7 +60,7 @@ class CellLink:
         """Whether it knows all of this one."""
         self.on_ready: Callable[[], None] | None = None
         """Called once both are so."""
-        self.pending: list[Told] = []
+        self.pending: list[OwnFilter] = []
         """Filters that the other cell is told in the next turn."""
         self._soon = soon
         self._tag = len(own.links)
@@ -212,11 +212,11 @@ class CellLink:
 
     # -- filters of this cell
 
-    def own_filters(self) -> list[Told]:
+    def own_filters(self) -> list[OwnFilter]:
         """All that the other cell has to know."""
         return self._own.all()
 
-    def tell(self, told: Told) -> bool:
+    def tell(self, told: OwnFilter) -> bool:
         """CL-1: tell the other cell of a filter, in the next turn with others; False if it does not live."""
         if not self.is_open():
             return False

@@ -11,7 +11,7 @@ from broker.bridge.client_side import PingTimer
 from broker.bridge.packet_ids import free_packet_id
 from broker.broker import Broker
 from broker.cluster.cell import number_of
-from broker.cluster.own_filters import Told
+from broker.cluster.own_filters import OwnFilter
 from broker.connection.peer import Peer
 from broker.connection.side import Side
 from broker.runtime.clock import SECOND
@@ -108,7 +108,7 @@ class LinkSide(Side):
         link.groups.tell_all()
         connection.socket.write(PINGREQ_BYTES)
 
-    def subscribe(self, connection: Peer, link: "CellLink", told: list[Told]) -> None:
+    def subscribe(self, connection: Peer, link: "CellLink", told: list[OwnFilter]) -> None:
         """CL-1: tell the other cell of filters of this one. Here No Local says that no kept session has a filter."""
         session = connection.session
         assert session is not None  # it is attached

@@ -30,7 +30,7 @@ TAG: Final = 0x3F
 _NOWHERE: Final[list[Outbound]] = []
 
 
-class Told(NamedTuple):
+class OwnFilter(NamedTuple):
     """A filter of this cell."""
 
     topic_filter: str
@@ -58,7 +58,7 @@ class OwnFilters(OtherCells):
         self._joined: dict[Outbound, dict[str, RemoteGroup]] = {}
         """The groups with another home, by session and name."""
 
-    def all(self) -> list[Told]:
+    def all(self) -> list[OwnFilter]:
         """Each filter once."""
         held = {
             topic_filter: False
@@ -68,7 +68,7 @@ class OwnFilters(OtherCells):
             if not topic_filter.startswith("$")
         }
         held |= dict.fromkeys(map(_inner, self._router.shared.queues), False) | dict.fromkeys(self._kept, True)
-        return [Told(topic_filter, kept) for topic_filter, kept in held.items() if not topic_filter.startswith("$")]
+        return [OwnFilter(name, kept) for name, kept in held.items() if not name.startswith("$")]
 
     # -- told by the router
 
@@ -144,7 +144,7 @@ class OwnFilters(OtherCells):
             return
         if kept:
             self._kept.add(topic_filter)
-        asked = {link.number for link in self.links if link.tell(Told(topic_filter, kept))}
+        asked = {link.number for link in self.links if link.tell(OwnFilter(topic_filter, kept))}
         if asked:
             self._unknown[topic_filter] = asked
 
