@@ -12,6 +12,7 @@ from broker.auth.permissions import Who
 from broker.broker import Broker
 from broker.clients import NEVER_EXPIRES, Client
 from broker.cluster.cell import client_id_of
+from broker.cluster.controls import DRAINED, control
 from broker.cluster.link_controls import LinkControls
 from broker.cluster.link_side import MOST_FILTERS, LinkSide
 from broker.cluster.link_writer import LinkWriter
@@ -63,6 +64,7 @@ class CellLink:
         self.pending: list[OwnFilter] = []
         """Filters that the other cell is told in the next turn."""
         self._soon = soon
+        self._told_drained = False
         self._tag = len(own.links)
         """Of the filters that it has told on this connection."""
         self._former: set[str] = set()
@@ -136,6 +138,18 @@ class CellLink:
         connection = self._open()
         if connection is not None:
             connection.socket.write(packet)
+
+    def tell_drained(self) -> None:
+        """The process stops: tell the other cell, once it has acknowledged all that is for it."""
+        gauges = self.client.session.gauges()
+        if not self._told_drained and not gauges.window_len + gauges.mqueue_len + gauges.mailbox_len:
+            self._told_drained = True
+            self._tell(control(DRAINED, b""))
+
+    @property
+    def drained(self) -> bool:
+        """Whether neither cell has anything for the other any more, or the link is closed."""
+        return not self.is_open() or (self._told_drained and self.controls.other_drained)
 
     def _joined(self, member: int) -> None:
         """The other cell knows a member of a group whose home it is."""

@@ -20,6 +20,10 @@ from config.cluster import CELL
 
 RETRY: Final = 0.05
 """Seconds between two attempts to reach a cell."""
+DRAIN_TIMEOUT: Final = 2.0
+"""Seconds for which a cell that stops waits for the others."""
+DRAIN_LOOK: Final = 0.01
+"""Seconds between two looks whether they have all."""
 PATIENCE: Final = 5.0
 """Seconds for which a cell that starts waits for the others: its clients shall get what is published there (CL-1)."""
 
@@ -65,11 +69,25 @@ class CellLinks:
             self._all_ready.set()
             end_unused_groups(self._broker.router)
 
-    def stop(self) -> None:
-        """Open nothing any more."""
+    async def drain(self) -> None:
+        """Wait until nothing is on its way between cells that stop, up to DRAIN_TIMEOUT; then close the links.
+
+        Else what is not acknowledged would be sent again after the next start.
+        """
         self._stopped = True
+        loop, links = asyncio.get_running_loop(), self.by_number.values()
+        until = loop.time() + DRAIN_TIMEOUT
+        while loop.time() < until:
+            for link in links:
+                link.tell_drained()
+            if all(link.drained for link in links):
+                break
+            await asyncio.sleep(DRAIN_LOOK)
         if self._server is not None:
             self._server.close()
+        for link in links:
+            if link.connection is not None:
+                link.connection.close(reason="the server is stopping")
 
     def _accept(self) -> asyncio.Protocol:
         return cast("asyncio.Protocol", ClientSocket(self._handlers, CELL))

@@ -33,7 +33,10 @@ class Cells:
         await self._links.start()
         await self._homes.open()
 
-    def stop(self) -> None:
-        """Leave them."""
+    def leave(self) -> None:
+        """Serve no clients any more."""
         self._homes.close()
-        self._links.stop()
+
+    async def drain(self) -> None:
+        """Wait until each cell has what is for it, for a while; then leave them."""
+        await self._links.drain()

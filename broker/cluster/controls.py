@@ -19,6 +19,9 @@ PAUSE: Final = b"$cell/pause"
 """Hold back what this publisher sends, for a queue of the other cell (FC-16)."""
 RESUME: Final = b"$cell/resume"
 
+DRAINED: Final = b"$cell/drained"
+"""The other cell stops, and has had acknowledged all that it had for this one."""
+
 _SOURCE: Final = struct.Struct(">BQ")
 _NUMBER: Final = struct.Struct(">Q")
 

@@ -5,7 +5,7 @@ from typing import final
 
 from broker.broker import Broker
 from broker.cluster import group_controls
-from broker.cluster.controls import PAUSE, RESUME, SOURCE, read_number, read_source
+from broker.cluster.controls import DRAINED, PAUSE, RESUME, SOURCE, read_number, read_source
 from broker.cluster.held_publishers import HeldPublishers
 from broker.cluster.remote_groups import RemoteGroups
 from broker.cluster.remote_members import RemoteMembers
@@ -34,6 +34,8 @@ class LinkControls:
         self._groups = groups
         self._members = members
         self._joined = joined
+        self.other_drained = False
+        """Whether the other cell stops, and has had acknowledged all that it had for this one."""
         self._remote = RemotePublishers(broker.wheel, lambda: broker.settings.limits.overflow_patience, tell)
         self._held = HeldPublishers(broker.clients)
 
@@ -48,6 +50,8 @@ class LinkControls:
             self._held.pause(read_number(publish.payload), now)
         elif topic == RESUME:
             self._held.resume(read_number(publish.payload), now)
+        elif topic == DRAINED:
+            self.other_drained = True
         elif not self._read_of_groups(topic, publish.payload, now):
             raise ProtocolError(f"PUBLISH to {topic!r:.100} on a link")
 
@@ -71,6 +75,7 @@ class LinkControls:
 
     def end(self, outbound: Outbound, now: int) -> None:
         """The link is closed."""
+        self.other_drained = False
         outbound.publisher = None
         self._remote.end(now)
         self._held.end(now)

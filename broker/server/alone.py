@@ -38,3 +38,6 @@ class Alone:
 
     def leave(self) -> None:
         """Clients do not connect any more."""
+
+    async def drain(self) -> None:
+        """They are disconnected: have what they have published where it has to be."""

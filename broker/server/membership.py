@@ -81,4 +81,9 @@ class Membership(Alone):
     def leave(self) -> None:
         """The process stops: pass nothing on any more. It still gives signs of life."""
         if self._cells is not None:
-            self._cells.stop()
+            self._cells.leave()
+
+    async def drain(self) -> None:
+        """Wait until all cells have what is for them, for a while; then close the links."""
+        if self._cells is not None:
+            await self._cells.drain()

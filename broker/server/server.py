@@ -369,6 +369,7 @@ class Server:
         lost = disconnect_all(*parts, monotonic_us())
         if lost:
             self._log.warning("wills_lost", count=lost)
+        await self._membership.drain()
         if not await self._wait(gone, STOP_TIMEOUT):
             for connection in list(self.broker.connections.open):
                 connection.abort()

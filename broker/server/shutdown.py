@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from broker.runtime.clock import SECOND, monotonic_us
+from config.cluster import CELL
 from protocol import reason_codes
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def disconnect_all(
     run_queue: "RunQueue",
     now: int,
 ) -> int:
-    """Close every connection, and publish all wills; returns how many wills were lost.
+    """Close the connections of all clients, and publish all wills; returns how many wills were lost.
+
+    Links to other cells stay: what is published now has to cross, too.
 
     Clients of MQTT 5 are told by 0x8B, or by 0x9C or 0x9D where to go, if `mqtt.redirect_to` names another server.
     Packets that have been received and wait, because reading is paused, are handled before.
@@ -39,7 +42,7 @@ def disconnect_all(
     until = now + WILLS_TIMEOUT
     addresses.stopping = True
     lost = 0
-    everyone = list(connections.open)
+    everyone = [connection for connection in connections.open if connection.listener != CELL]
     for connection in everyone:
         if (connection.paced or connection.gate.reasons) and monotonic_us() < until:
             connection.read_to_end()  # what waits has come before: a DISCONNECT cancels the will [MQTT-3.14.4-3]

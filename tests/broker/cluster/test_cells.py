@@ -242,6 +242,26 @@ def test_clients_of_other_cells_stay_when_one_is_killed(journaled: BrokerProcess
     goes.close()
 
 
+def test_a_stop_leaves_nothing_on_its_way(tmp_path: Path) -> None:
+    """What was acknowledged just before is at the other cell, and comes once after the next start, also at QoS 1."""
+    sections = {"persistence": {"directory": str(tmp_path / "journal")}}
+    stays = next(at_home(2, name="stays"))
+    sent: list[bytes] = []
+    for start in range(4):
+        with start_cells(tmp_path, sections=sections) as broker:
+            if start == 0:
+                leave(broker, stays, "stop", qos=1)
+            with client_of(broker, 1, "stopper") as publisher:
+                publishes = [Publish(b"stop", b"%d %d" % (start, n), 1, packet_id=n + 1) for n in range(100)]
+                publisher.send(*publishes)
+                for publish in publishes:
+                    publisher.expect(Puback)
+                    sent.append(publish.payload)
+                assert broker.stop() == 0
+    with start_cells(tmp_path, sections=sections) as broker, come_back(broker, stays) as client:
+        assert payloads(client, len(sent)) == sent
+
+
 @pytest.mark.once
 def test_a_stalled_cell_is_not_waited_for_without_end(tmp_path: Path) -> None:
     """CL-1: a SUBSCRIBE that it does not answer ends in DISCONNECT 0x89; other clients are served meanwhile."""
