@@ -35,6 +35,7 @@ from broker.routing.router import Router
 from broker.routing.shared_queues import AgeTimer, SharedQueues
 from broker.routing.topic_rules import TopicRules
 from broker.routing.via import Via
+from broker.runtime.barrier import Barrier
 from broker.runtime.clock import monotonic_us
 from broker.runtime.scheduler import RunQueue
 from broker.runtime.timers import Wheel
@@ -138,7 +139,10 @@ class Broker:
         )
         asked = (settings, capabilities, self.access, self._admission, self.sessions, self.totals, self.events)
         self.handshake = Handshake(*asked, newcomers, self.subscribing, self.via, authorizer)
-        commits = None if journal is None else journal.commits
+        self.commits = commits = None if journal is None else journal.commits
+        """None = nothing survives the process."""
+        self.barrier: Barrier | None = commits
+        """What packets wait for before they are written; None = nothing."""
         self.publishing = Publishing(
             messages, self.addresses, capabilities, topic_rules, self.events, self.via, commits, authorizer
         )
@@ -168,7 +172,7 @@ class Broker:
             self._handshakes,
             side,
             publishing,
-            None if self.journal is None else self.journal.commits,
+            self.barrier,
         )
 
     def _new_router(self, config: Config, topic_rules: TopicRules, journal: Journal | None) -> Router:

@@ -21,6 +21,7 @@ TESTED_WITH: Final = {
     "broker/runtime/network": "broker/connection/test_connection_rate.py",
     "broker/server/admin_api": "by everything that asks",
     "protocol/replies": "broker/connection/test_connection_reason_strings.py",
+    "broker/runtime/barrier": "broker/cluster/test_crossings.py",
     "broker/routing/topic_cache": "broker/routing/test_router_cache.py",
     "broker/admin/addresses": "broker/admin/test_sessions.py",
     "broker/admin/groups": "broker/admin/test_sessions.py",

@@ -9,6 +9,7 @@ from typing import Final, cast
 from broker.broker import Broker
 from broker.cluster.cell import Cell, client_id_of
 from broker.cluster.cell_link import CellLink
+from broker.cluster.crossings import Crossings, LinkCrossings
 from broker.cluster.from_cells import FromCells
 from broker.cluster.link_pressure import LinkPressure
 from broker.cluster.link_side import LinkSide
@@ -50,7 +51,15 @@ class CellLinks:
             self.by_number[number] = link
             link.on_ready = self._look
             self.filters.links.append(link)
+        if not broker.sessions.durable:
+            self._have_acknowledged(broker)
         LinkPressure(broker, self.filters.links)
+
+    def _have_acknowledged(self, broker: Broker) -> None:
+        """CL-3: PUBACK waits for the cells that get a message."""
+        crossings = self.filters.crossings = broker.barrier = broker.handlers.barrier = Crossings(broker.wheel)
+        for link in self.filters.links:
+            link.client.session.outbound.journal = LinkCrossings(crossings)
 
     async def start(self) -> None:
         """Accept links, and open those to the cells with lower numbers; wait for all, for a while. Raises OSError."""

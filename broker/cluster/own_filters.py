@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from broker.broker import Broker
 from broker.cluster.cell import Cell
+from broker.cluster.crossings import Crossings
 from broker.cluster.remote_filters import RemoteFilters
 from broker.cluster.retained_order import RetainedOrder
 from broker.cluster.slots import home_of
@@ -48,6 +49,8 @@ class OwnFilters(OtherCells):
         self._router = broker.router
         self._order = order
         self.links: list[CellLink] = []
+        self.crossings: Crossings | None = None
+        """None = there is a journal."""
         self.remote = RemoteFilters()
         """Filters of other cells."""
         self._kept: set[str] = set()
@@ -147,6 +150,10 @@ class OwnFilters(OtherCells):
         asked = {link.number for link in self.links if link.tell(OwnFilter(topic_filter, kept))}
         if asked:
             self._unknown[topic_filter] = asked
+
+    def crossed(self) -> int:
+        """CL-3: the number of the last delivery to another cell that has to be acknowledged; 0 = there is none."""
+        return 0 if self.crossings is None else self.crossings.crossed()
 
     def retained(self, publish: Publish, publisher: Outbound | None) -> None:
         """Each cell has all retained messages: send it to those that no subscription has given it to."""

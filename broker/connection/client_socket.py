@@ -214,14 +214,14 @@ class ClientSocket(Socket):
 
     def hold_until(self, commit: int) -> None:
         """Write nothing more until this commit has returned."""
-        commits = self.connection.handlers.commits
-        if commits is None or commits.committed >= commit:
+        barrier = self.connection.handlers.barrier
+        if barrier is None or barrier.committed >= commit:
             return
         uncommitted = self._uncommitted
         if uncommitted is None:
             uncommitted = self._uncommitted = Uncommitted()
         if uncommitted.hold_until(commit):
-            commits.wait(self.connection, commit)
+            barrier.wait(self.connection, commit)
 
     def _hold(self, uncommitted: Uncommitted, session: Session, pieces: list[bytes], deliveries: int) -> None:
         """Write the pieces when their commit has returned. If too much waits, the send path is congested (FC-3)."""
@@ -233,10 +233,10 @@ class ClientSocket(Socket):
     def on_commit(self) -> None:
         """A commit has returned: write what waited for it."""
         uncommitted = self._uncommitted
-        commits = self.connection.handlers.commits
-        if uncommitted is None or commits is None:
+        barrier = self.connection.handlers.barrier
+        if uncommitted is None or barrier is None:
             return
-        pieces, deliveries = uncommitted.take(commits.committed)
+        pieces, deliveries = uncommitted.take(barrier.committed)
         if not uncommitted.waits():
             self._uncommitted = None
         transport = self.transport

@@ -1,6 +1,6 @@
 """The objects that all connections on one side of MQTT share, so that each connection is small."""
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from broker.addresses.policy import Addresses
 from broker.connection.connections import Connections
@@ -10,14 +10,12 @@ from broker.connection.side import PublishHandler, Side
 from broker.connection.timers import ConnectionDeadlines, abort, end_lingering
 from broker.events import Events
 from broker.routing.router import Router
+from broker.runtime.barrier import Barrier
 from broker.runtime.scheduler import RunQueue
 from broker.runtime.timers import Wheel
 from broker.sessions import Sessions
 from broker.settings import Settings
 from broker.totals import Totals
-
-if TYPE_CHECKING:
-    from broker.storage.commits import Commits
 
 
 @final
@@ -40,15 +38,15 @@ class Handlers:
         handshakes: ConnectionDeadlines,
         side: Side,
         publishing: PublishHandler,
-        commits: "Commits | None" = None,
+        barrier: Barrier | None = None,
     ) -> None:
         # Attributes used for each chunk and packet come first.
         self.totals = totals
         self.run_queue = run_queue
         self.side = side
         self.publishing = publishing
-        self.commits = commits
-        """FC-27; None = nothing survives the process."""
+        self.barrier = barrier
+        """FC-27, CL-3; None = nothing is waited for."""
         self.wheel = wheel
         self.known_topics = router.topics
         """Topics that need not be checked again."""

@@ -50,6 +50,8 @@ class Messages:
                     publisher.outbox.wait_for(commit)
                 if journal.needed and gate is not None:
                     journal.commits.added_by(gate, publish.received_at)
+            elif self.router.cells is not None:
+                publisher.outbox.wait_for(self.router.cells.crossed() if publish.qos else 0)
 
     def _publish_state(self, publish: Publish, publisher: Session) -> int:
         """Route a PUBLISH to a closed topic if it is a bridge's state of its own connection. Raises PublishRefused."""
@@ -77,9 +79,12 @@ class Messages:
     def publish_late(self, publish: Publish, client_id: str, publisher: Outbound | None, now: int) -> int:
         """`publish` without the check for room in the address; `publisher` is None if its session has ended."""
         publish.received_at = now
-        journal = self._journal
+        journal, cells = self._journal, self.router.cells
         if journal is None:
-            return self._publish_late(publish, client_id, publisher)
+            verdict = self._publish_late(publish, client_id, publisher)
+            if cells is not None and publisher is not None and publish.qos:
+                publisher.sender.outbox.wait_for(cells.crossed())
+            return verdict
         journal.begin(publish, client_id)
         try:
             return self._publish_late(publish, client_id, publisher)

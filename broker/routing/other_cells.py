@@ -33,6 +33,10 @@ class OtherCells:
         """The client of a session is connected no longer."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
+    def crossed(self) -> int:
+        """CL-3: what PUBACK waits for, after a PUBLISH has been routed; 0 = nothing."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
     def retained(self, publish: Publish, publisher: Outbound | None) -> None:
         """A PUBLISH with RETAIN has been routed."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC

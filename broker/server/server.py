@@ -287,7 +287,7 @@ class Server:
 
     def unready(self) -> list[str]:
         """Why clients should not be sent to this broker now; empty if they should."""
-        commits = self.broker.handlers.commits
+        commits = self.broker.commits
         reasons = {
             "the broker starts": not self._serving,
             "the broker stops": self._stopping.is_set(),

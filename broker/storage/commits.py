@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, final
 
+from broker.runtime.barrier import Barrier
 from broker.runtime.endpoint import Endpoint
 from broker.runtime.read_gate import COMMIT, ReadGate
 from broker.storage.disk_thread import DiskThread
@@ -46,7 +47,7 @@ RETRY: Final = 1.0
 
 
 @final
-class Commits:
+class Commits(Barrier):
     """Frames are numbered from 1. A commit has the number of its last frame: commit 7 puts frame 7 on disk."""
 
     def __init__(
@@ -59,8 +60,7 @@ class Commits:
         `sync`: seconds between commits, for which no packet waits then; 0 = packets wait for their commit. `max_bytes`:
         of all frames; 0 = any number.
         """
-        self.committed = 0
-        """The last frame that is on disk."""
+        super().__init__()  # what is committed is on disk
         self.number = 1
         """The frame that is being filled."""
         self.full = False

@@ -189,7 +189,7 @@ def _made(managed: Managed, message: NewMessage) -> Publish:
             payload = b64decode(payload, validate=True)
         except binascii.Error:
             raise HTTPException(422, "payload: this is not base64") from None
-    commits = broker.handlers.commits
+    commits = broker.commits
     if commits is not None and (message.qos or message.retain) and not commits.has_room():
         raise HTTPException(503, "the journal, or its disk, is full")
     return Publish(topic, payload, message.qos, message.retain)

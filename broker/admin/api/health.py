@@ -29,7 +29,7 @@ def health_router(managed: Managed) -> APIRouter:
     @router.get("/health", responses={503: {"model": Health}})
     async def health(response: Response) -> Health:
         """200 while the broker works; 503 when its journal has failed."""
-        commits = managed.broker.handlers.commits
+        commits = managed.broker.commits
         failed = commits is not None and commits.failed is not None
         if failed:
             response.status_code = 503

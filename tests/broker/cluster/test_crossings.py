@@ -1,0 +1,99 @@
+"""CL-3 without a journal: an acknowledged message is at the cells that get it."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.cluster.crossings import PATIENCE, Crossings, LinkCrossings
+from broker.runtime.timers import Wheel
+from protocol.acknowledgements import Puback
+from protocol.publish import Publish
+from session.holder import hold, release
+from tests.support.broker.cells import at_home, kill_cell, processes, start_cells
+from tests.support.process import BrokerProcess
+from tests.support.wire import WireClient
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker with two cells, without a journal."""
+    with start_cells(tmp_path) as broker:
+        yield broker
+
+
+def client_of(broker: BrokerProcess, cell: int, name: str) -> WireClient:
+    """A client whose home is this cell."""
+    client = WireClient(broker.address(), 5)
+    client.connect(next(at_home(cell, name=name)))
+    return client
+
+
+def test_a_killed_cell_has_lost_nothing_that_it_acknowledged(broker: BrokerProcess) -> None:
+    """The subscriber of the other cell, which stays connected, gets all of it."""
+    with client_of(broker, 2, "stays") as subscriber:
+        subscriber.subscribe("t", qos=0)
+        for turn in range(3):
+            acknowledged: set[bytes] = set()
+            publisher = client_of(broker, 1, "dies")
+            publisher.send(*[Publish(b"t", b"%d %d" % (turn, n), 1, packet_id=n) for n in range(1, 2_001)])
+            for _ in range(200 * (turn + 1)):
+                acknowledged.add(b"%d %d" % (turn, publisher.expect(Puback).packet_id))
+            kill_cell(broker, min(turn, 1))  # once it is started again it is the second one
+            with suppress(OSError):  # what it has written before
+                while True:
+                    acknowledged.add(b"%d %d" % (turn, publisher.expect(Puback).packet_id))
+            publisher.close()
+            with client_of(broker, 2, "end") as other:
+                other.publish("t", b"end", 1)
+            while (payload := subscriber.expect(Publish).payload) != b"end":
+                acknowledged.discard(payload)
+            assert acknowledged == set()
+
+
+def test_a_stalled_cell_is_not_waited_for_again_and_again(broker: BrokerProcess) -> None:
+    """PUBACK waits for it once, for a second; other publishers go on, and nothing is lost."""
+    with (
+        client_of(broker, 2, "sub") as subscriber,
+        client_of(broker, 1, "pub") as publisher,
+        client_of(broker, 1, "local") as local,
+    ):
+        subscriber.subscribe("there", qos=1)
+        stalled = processes(broker)[1]
+        os.kill(stalled, signal.SIGSTOP)
+        try:
+            started = time.monotonic()
+            publisher.publish("there", b"0", 1)
+            waited = time.monotonic() - started
+            assert waited >= PATIENCE / 1_000_000 * 0.8
+            for number in range(1, 20):
+                publisher.publish("there", b"%d" % number, 1)
+                local.publish("here", b"x", 1)
+            assert time.monotonic() - started < 3 * waited
+        finally:
+            os.kill(stalled, signal.SIGCONT)
+        assert [subscriber.receive_message().payload for _ in range(20)] == [b"%d" % number for number in range(20)]
+
+
+@given(steps=st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=40), data=st.data())
+def test_it_reaches_a_number_when_all_before_it_are_done(steps: list[tuple[int, bool]], data: st.DataObject) -> None:
+    """Whatever the order in which cells acknowledge."""
+    crossings = Crossings(Wheel(0))
+    links = [LinkCrossings(crossings) for _ in range(3)]
+    open_ones: dict[int, Publish] = {}
+    count = 0
+    for place, begins in steps:
+        if begins or not open_ones:
+            count += 1
+            open_ones[count] = links[place].add(Publish(b"t", b"", 1))
+            hold(open_ones[count])
+            assert crossings.crossed() == count
+        else:
+            release(open_ones.pop(data.draw(st.sampled_from(sorted(open_ones)))))
+        assert crossings.committed == min(open_ones, default=count + 1) - 1
