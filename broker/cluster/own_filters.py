@@ -60,6 +60,7 @@ class OwnFilters(OtherCells):
         self._waiting: dict[str, list[PendingSuback]] = {}
         self._joined: dict[Outbound, dict[str, RemoteGroup]] = {}
         """The groups with another home, by session and name."""
+        self._pending: set[PendingSuback] = set()
 
     def all(self) -> list[OwnFilter]:
         """Each filter once."""
@@ -157,6 +158,8 @@ class OwnFilters(OtherCells):
 
     def retained(self, publish: Publish, publisher: Outbound | None) -> None:
         """Each cell has all retained messages: send it to those that no subscription has given it to."""
+        for pending in self._pending:
+            pending.newer.add(publish.topic)
         if publish.topic.startswith(b"$") or (publisher is not None and publisher.sender.limits.of_cell):
             return
         self._order.stored(publish)
@@ -193,10 +196,12 @@ class OwnFilters(OtherCells):
             return _inner(topic_filter)
         return topic_filter
 
-    def when_known(self, topic_filters: list[str], then: Callable[[], None], too_late: Callable[[], None]) -> None:
+    def when_known(
+        self, topic_filters: list[str], then: Callable[[set[bytes]], None], too_late: Callable[[], None]
+    ) -> None:
         """Call `then` once they are."""
         unknown = [each for each in map(self._asked, topic_filters) if each in self._unknown]
-        waiting = PendingSuback(len(unknown), then, too_late)
+        waiting = PendingSuback(len(unknown), then, too_late, self._pending)
         for each in unknown:
             self._waiting.setdefault(each, []).append(waiting)
         self._broker.wheel.add(self._broker.wheel.now + PATIENCE, waiting)
@@ -206,16 +211,27 @@ class OwnFilters(OtherCells):
 class PendingSuback(Timer):
     """A SUBACK that waits for other cells."""
 
-    def __init__(self, count: int, then: Callable[[], None], too_late: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        count: int,
+        then: Callable[[set[bytes]], None],
+        too_late: Callable[[], None],
+        pending: "set[PendingSuback]",
+    ) -> None:
+        self.newer: set[bytes] = set()
+        """Topics of retained messages that the new subscription has got as they were published."""
         self._left = count
         self._then = then
         self._too_late = too_late
+        self._pending = pending
+        pending.add(self)
 
     def one_is_known(self) -> None:
         """One filter less to wait for."""
         self._left -= 1
         if self._left == 0:
-            self._then()
+            self._pending.discard(self)
+            self._then(self.newer)
 
     def wanted(self) -> bool:
         """False once it is answered."""
@@ -225,6 +241,7 @@ class PendingSuback(Timer):
         """It is too late."""
         if self._left > 0:
             self._left = 0
+            self._pending.discard(self)
             self._too_late()
 
 

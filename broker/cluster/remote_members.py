@@ -60,7 +60,7 @@ class RemoteMembers:
             router.shared.keep(name)
         joined = group_controls.about_member(JOINED, number)
         if self._own.unknown([name]):
-            self._own.when_known([name], lambda: self._tell(joined), _nothing)
+            self._own.when_known([name], lambda _: self._tell(joined), _nothing)
         else:
             self._tell(joined)
 

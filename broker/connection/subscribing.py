@@ -96,11 +96,16 @@ class Subscribing:
         packet_id: int,
         codes: list[int],
         refused: list[str],
+        newer: set[bytes],
     ) -> None:
-        """CL-1: what is published anywhere after SUBACK arrives, so it had to wait for the other cells."""
+        """CL-1: what is published anywhere after SUBACK arrives, so it had to wait for the other cells.
+
+        `newer`: topics of retained messages that have come meanwhile.
+        """
         if client.connection is connection:
             held = client.session.subscriptions or {}
-            self._feed(client, [each for each in fresh if held.get(each.topic_filter) is each], monotonic_us())
+            fresh = [each for each in fresh if held.get(each.topic_filter) is each]
+            self._feed(client, fresh, monotonic_us(), newer)
             _suback(client.session, packet_id, codes, refused)
             connection.wake()
 
@@ -129,13 +134,13 @@ class Subscribing:
             codes.append(subscription.qos)
         return codes, fresh
 
-    def _feed(self, client: Client, fresh: list[Subscription], now: int) -> None:
-        """Begin to send the retained messages of these subscriptions."""
+    def _feed(self, client: Client, fresh: list[Subscription], now: int, newer: set[bytes] | None = None) -> None:
+        """Begin to send the retained messages of these subscriptions, but for topics that have had a newer one."""
         if fresh:
             feed = client.feed
             if feed is None:
                 feed = self.new_feed(client)
-            client.feed = feed if feed.add(fresh, now) else None
+            client.feed = feed if feed.add(fresh, now, newer) else None
 
     def new_feed(self, client: Client) -> RetainedFeed:
         """What delivers retained messages to a client."""

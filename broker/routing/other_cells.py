@@ -45,6 +45,11 @@ class OtherCells:
         """CL-1: whether some of these are not known at each cell that lives."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
-    def when_known(self, topic_filters: list[str], then: Callable[[], None], too_late: Callable[[], None]) -> None:
-        """CL-1: call `then` once they are, or `too_late` if that takes too long."""
+    def when_known(
+        self, topic_filters: list[str], then: Callable[[set[bytes]], None], too_late: Callable[[], None]
+    ) -> None:
+        """CL-1: call `then` once they are, or `too_late` if that takes too long.
+
+        `then` gets the topics of the retained messages that have come meanwhile: FC-6.
+        """
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC

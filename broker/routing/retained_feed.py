@@ -49,7 +49,7 @@ class RetainedFeed(Source):
         self._kept = kept
         self._wanted: dict[str, Subscription] = {}
         self._resumed: dict[str, set[bytes]] = {}
-        """Filters from before a restart, and topics of which the session has got what was published since."""
+        """Filters whose delivery was interrupted or late, and topics of which the session has got what came since."""
         self._in_turn: list[str] = []
         """Filters that were wanted when it was last filled, the next one at the end."""
         self._subscription = Subscription("")
@@ -62,8 +62,11 @@ class RetainedFeed(Source):
         self._pulled_later = False
         """Whether the session has to pull the rest."""
 
-    def add(self, subscriptions: list[Subscription], now: int) -> bool:
-        """Deliver the retained messages of `subscriptions`. Returns True if the session has to pull some later."""
+    def add(self, subscriptions: list[Subscription], now: int, newer: set[bytes] | None = None) -> bool:
+        """Deliver the retained messages of `subscriptions`. Returns True if the session has to pull some later.
+
+        `newer`: topics of which the session has got what was published since it subscribed.
+        """
         wanted = self._wanted
         for subscription in subscriptions:
             topic_filter = subscription.topic_filter
@@ -71,6 +74,8 @@ class RetainedFeed(Source):
             self._resumed.pop(topic_filter, None)
             if self._may_match(topic_filter):
                 wanted[topic_filter] = subscription
+                if newer:
+                    self._resumed[topic_filter] = newer
         if not self._pulled_later:
             self._begin(now)
             if not self._wanted and not self._has_found() and self._next is None:

@@ -326,7 +326,7 @@ class Router:
             receivers.add_group(group)
 
     def _routes(self, matching: list[Subscribers], topic: bytes) -> list[Route]:
-        """The routes: one per session (`_merge`), or one per subscription, of clients that may receive the topic."""
+        """One per session (`_merge`) or link, or one per subscription, of clients that may receive the topic."""
         routes: list[Route] = []
         found: dict[Outbound, Route] = {}
         authorizer = self.authorizer

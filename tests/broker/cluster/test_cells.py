@@ -262,6 +262,37 @@ def test_a_stop_leaves_nothing_on_its_way(tmp_path: Path) -> None:
         assert payloads(client, len(sent)) == sent
 
 
+def test_a_retained_message_does_not_come_twice_to_a_new_subscription(tmp_path: Path) -> None:
+    """FC-6: what comes while SUBACK waits for another cell is delivered as it was published, and not as retained."""
+    with start_cells(tmp_path) as broker:
+        subscriber, publisher = client_of(broker, 1, "once"), client_of(broker, 1, "retains")
+        stalled = processes(broker)[1]
+        os.kill(stalled, signal.SIGSTOP)
+        subscriber.send(Subscribe(1, [Subscription("twice", 1)]))
+        subscriber.expect_nothing_more()
+        publisher.publish("twice", b"x", 1, retain=True)
+        assert not subscriber.expect(Publish).retain
+        os.kill(stalled, signal.SIGCONT)
+        subscriber.expect(Suback)
+        subscriber.expect_nothing_more()
+        for each in (subscriber, publisher):
+            each.close()
+
+
+def test_overlapping_subscriptions_give_one_delivery_each(tmp_path: Path) -> None:
+    """Also with `overlapping_subscriptions: each` a message crosses once, and no client gets more than at its home."""
+    with start_cells(tmp_path, sections={"mqtt": {"overlapping_subscriptions": "each"}}) as broker:
+        subscribers = [client_of(broker, cell, "overlap") for cell in BOTH]
+        for client in subscribers:
+            client.subscribe("overlap/#", "overlap/+", "overlap/t", qos=1)
+        with client_of(broker, 2, "publishes") as publisher:
+            publisher.publish("overlap/t", b"x", 1)
+        for client in subscribers:
+            assert payloads(client, 3) == [b"x"] * 3
+            client.expect_nothing_more()
+            client.close()
+
+
 @pytest.mark.once
 def test_a_stalled_cell_is_not_waited_for_without_end(tmp_path: Path) -> None:
     """CL-1: a SUBSCRIBE that it does not answer ends in DISCONNECT 0x89; other clients are served meanwhile."""

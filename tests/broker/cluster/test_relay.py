@@ -14,8 +14,7 @@ from protocol.connack import Connack
 from protocol.connect import Connect
 from protocol.disconnect import Disconnect
 from protocol.publish import Publish
-from tests.support.broker.cells import OWN_PROGRAM, at_home, kill_cell
-from tests.support.brokers import Listener, start_sluice
+from tests.support.broker.cells import at_home, kill_cell, start_cells
 from tests.support.certificates import Certificates
 from tests.support.process import Address, BrokerProcess
 from tests.support.wire import WireClient
@@ -34,7 +33,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates)
     }
     host = {"bind": "127.0.0.1:0"}
     sections = {
-        "cluster": {"workers": 2},
         "listeners": [
             {"name": "tcp"} | host,
             {"name": "tls", "tls": tls | {"require_client_certificate": True, "username": "{cn}"}} | host,
@@ -47,8 +45,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates)
             "rules": [{"permit": "deny", "users": ["client"], "action": "publish", "topics": ["denied"]}],
         },
     }
-    with start_sluice(folder, (Listener(),), sections, env=OWN_PROGRAM) as broker:
-        broker.wait_for_output(lambda lines: any('"cells_serve"' in line for line in lines), "all cells")
+    with start_cells(folder, sections=sections) as broker:
         yield broker
 
 
