@@ -39,17 +39,19 @@ Cells = dict[tuple[str, str], Cell]
 
 
 @contextmanager
-def _surroundings() -> Iterator[Surroundings]:
+def _surroundings(workers: int) -> Iterator[Surroundings]:
     with tempfile.TemporaryDirectory(prefix="sluice-matrix-") as name:
         folder = Path(name)
         certificates = make_certificates(folder)
-        with start_broker(folder, listeners(certificates)) as broker, Peers() as peers:
+        with start_broker(folder, listeners(certificates), workers) as broker, Peers() as peers:
             yield Surroundings(broker, certificates, peers)
 
 
-def put_through(client: Client, cases: Sequence[Case], rounds: int, cells: Cells, console: Console) -> None:
+def put_through(
+    client: Client, cases: Sequence[Case], rounds: int, workers: int, cells: Cells, console: Console
+) -> None:
     """Run a client through its cases, with a broker of its own."""
-    with _surroundings() as around:
+    with _surroundings(workers) as around:
         for case in cases:
             cell = cells[client.name, case.name] = Cell()
             if why_not(client, case):
@@ -95,6 +97,7 @@ def main(
     clients: Annotated[str, typer.Option(help=f"Which, separated by commas: {', '.join(CLIENTS)}.")] = "",
     cases: Annotated[str, typer.Option(help="Only those whose names hold one of these parts, as `burst,will`.")] = "",
     rounds: Annotated[int, typer.Option(min=1, help="How often each burst is repeated.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Processes of Sluice.")] = 1,
 ) -> None:
     """Run unmodified clients with their defaults through the whole matrix, on a broker with its defaults."""
     console = Console(width=None if Console().is_terminal else 200)
@@ -109,7 +112,7 @@ def main(
             absent.append(f"{client.name} is left out: {missing}")
             continue
         there.append(client)
-        put_through(client, wanted, rounds, cells, console)
+        put_through(client, wanted, rounds, workers, cells, console)
     show(there, wanted, cells, console)
     for line in absent:
         console.print(line, markup=False)

@@ -24,10 +24,11 @@ def main(
     host: Annotated[str | None, typer.Option(help="Where a broker is running; else a Sluice is started.")] = None,
     port: Annotated[int, typer.Option(help="Its port for plain TCP.")] = 1883,
     keyword: Annotated[str, typer.Option("-k", help="Only the tests that this expression of pytest's chooses.")] = "",
+    workers: Annotated[int, typer.Option(min=1, help="Processes of the Sluice that is started.")] = 1,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show each test, and where it fails.")] = False,
 ) -> None:
     """Run the tests against a broker and print which statements of the standards it keeps."""
-    run = Run(Address(host, port) if host else None)
+    run = Run(Address(host, port) if host else None, workers)
     status = pytest.main([*TESTS, "-k", keyword, *(["-v"] if verbose else QUIET)], plugins=[run])
     verdicts = Verdicts(load(), run.results)
     show(verdicts, Console())

@@ -20,8 +20,9 @@ class Configured(Protocol):
 class ConfiguredBrokers:
     """Brokers by their settings. The last ones used stay running, because the next test often needs the same."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, workers: int = 1) -> None:
         self._folder = folder
+        self._workers = workers
         self._running: dict[str, BrokerProcess] = {}
         self._started = 0
 
@@ -35,7 +36,7 @@ class ConfiguredBrokers:
             self._started += 1
             folder = self._folder / str(self._started)
             folder.mkdir()
-            broker = start_sluice(folder, sections=config)
+            broker = start_sluice(folder, sections=config, workers=self._workers)
         broker.assert_healthy()
         self._running[key] = broker  # at the end: it is stopped last
         return broker.address()

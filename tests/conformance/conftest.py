@@ -12,19 +12,25 @@ from tests.support.wire import WireClient, connected
 
 
 @pytest.fixture(scope="session")
-def given(pytestconfig: pytest.Config) -> Address | None:
-    """The address that `python -m tests.conformance --host` names, if it does."""
+def run(pytestconfig: pytest.Config) -> Run:
+    """What `python -m tests.conformance` was asked for."""
     runs = (plugin for plugin in pytestconfig.pluginmanager.get_plugins() if isinstance(plugin, Run))
-    return next((run.address for run in runs), None)
+    return next(runs, Run())
 
 
 @pytest.fixture(scope="session")
-def address(given: Address | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+def given(run: Run) -> Address | None:
+    """The address that `--host` names, if it does."""
+    return run.address
+
+
+@pytest.fixture(scope="session")
+def address(given: Address | None, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     """The address of the broker under test. All tests share it: use client ids and topics that no other test uses."""
     if given:
         yield given
         return
-    with start_sluice(tmp_path_factory.mktemp("broker")) as broker:
+    with start_sluice(tmp_path_factory.mktemp("broker"), workers=run.workers) as broker:
         yield broker.address()
 
 
@@ -35,9 +41,9 @@ def version(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="session")
-def configured_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfiguredBrokers]:
+def configured_brokers(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfiguredBrokers]:
     """The brokers that tests have started with settings of their own."""
-    with ConfiguredBrokers(tmp_path_factory.mktemp("configured")) as brokers:
+    with ConfiguredBrokers(tmp_path_factory.mktemp("configured"), run.workers) as brokers:
         yield brokers
 
 

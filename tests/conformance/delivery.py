@@ -26,9 +26,20 @@ def unique(name: str) -> str:
 def subscribe(client: WireClient, *wanted: Subscription) -> list[int]:
     """Subscribe with options; returns the codes of SUBACK, none of which may be a refusal."""
     client.send(Subscribe(client.packet_id(), list(wanted)))
-    codes = client.expect(Suback).reason_codes
+    codes = suback(client)[0].reason_codes
     assert max(codes) < REFUSED, codes
     return codes
+
+
+def suback(client: WireClient) -> tuple[Suback, list[Publish]]:
+    """Return SUBACK, and the messages that came before it: section 3.8.4 permits that."""
+    early: list[Publish] = []
+    while True:
+        packet = client.receive()
+        if isinstance(packet, Suback):
+            return packet, early
+        assert isinstance(packet, Publish), packet
+        early.append(packet)
 
 
 def messages(client: WireClient, publisher: WireClient, qos: int = 0) -> list[Publish]:

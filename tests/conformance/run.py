@@ -29,10 +29,11 @@ class Result:
 
 
 class Run:
-    """Passes the address of the broker to the tests, if it is running already, and keeps their results."""
+    """Tells the tests which broker they have, one that is running or a new one, and keeps their results."""
 
-    def __init__(self, address: Address | None = None) -> None:
+    def __init__(self, address: Address | None = None, workers: int = 1) -> None:
         self.address = address
+        self.workers = workers
         self.results: list[Result] = []
 
     @pytest.hookimpl(wrapper=True)

@@ -33,7 +33,8 @@ def publisher(address: Address, version: int) -> Iterator[WireClient]:
 
 
 def subscribing_brings(client: WireClient, publisher: WireClient, *wanted: Subscription) -> list[Publish]:
-    """Subscribe, and return the messages that follow."""
+    """Subscribe, and return the messages that follow. What the publisher has sent before has come to an end by then."""
+    messages(client, publisher)
     client.send(Subscribe(client.packet_id(), list(wanted)))
     found = collect(client, lambda packet: isinstance(packet, Suback))
     return found + messages(client, publisher, max(subscription.qos for subscription in wanted))

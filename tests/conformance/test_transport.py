@@ -45,6 +45,7 @@ def test_stream_of_bytes(address: Address, version: int) -> None:
             for start in range(0, len(stream), size):
                 client.send(stream[start : start + size])
             assert by_hand.receive(client)[0] == 0x20
-            assert by_hand.receive(client)[0] == by_hand.SUBACK
             skip = len(by_hand.string(topic)) + (version == 5)
-            assert [by_hand.receive(client)[1][skip:] for _ in expected] == expected
+            packets = [by_hand.receive(client) for _ in range(1 + len(expected))]
+            assert [first for first, _ in packets].count(by_hand.SUBACK) == 1  # messages may come before it
+            assert [body[skip:] for first, body in packets if first != by_hand.SUBACK] == expected

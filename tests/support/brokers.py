@@ -25,6 +25,8 @@ LOOPS = {
     "asyncio": (sys.executable, "-c", "import sys; sys.modules['uvloop'] = None; import broker.__main__"),
 }
 """Commands that start Sluice on either event loop."""
+OWN_PROGRAM = {"PYTHONUNBUFFERED": "1"}
+"""With several workers the keeper starts its cells with its own command line: it is no fork of the tests."""
 READ_EARLY = ("LD_", "MALLOC_", "PYTHON")
 """The beginnings of variables that are read before Sluice is."""
 
@@ -47,11 +49,11 @@ def broker_under_test() -> str:
     return os.environ.get("SLUICE_TEST_BROKER", "sluice")
 
 
-def start_broker(folder: Path, listeners: Sequence[Listener] = TCP_ONLY) -> BrokerProcess:
+def start_broker(folder: Path, listeners: Sequence[Listener] = TCP_ONLY, workers: int = 1) -> BrokerProcess:
     """Start the broker under test with default settings and wait until it accepts connections."""
     if broker_under_test() == "mosquitto":
         return start_mosquitto(folder, listeners)
-    return start_sluice(folder, listeners)
+    return start_sluice(folder, listeners, workers=workers)
 
 
 def sluice_config(listeners: Sequence[Listener], sections: Mapping[str, object] | None = None) -> str:
@@ -89,14 +91,20 @@ def start_sluice(
     env: Mapping[str, str] | None = None,
     prepare: str = "",
     seconds: float = 30.0,
+    workers: int = 1,
 ) -> BrokerProcess:
     """Start Sluice and wait, at most so many seconds, until it has said on which port each listener is.
+
+    With several workers it waits until all of them serve.
 
     It runs in `folder`: which `broker` package it finds depends on what is installed and on PYTHONPATH only, as it
     does for the tests themselves. Pytest forks it from a process that has imported Sluice, unless it is to have another
     command, or variables that a process reads when it begins. With `prepare`, Python that the process runs first, it is
     forked outside of pytest too.
     """
+    if workers > 1:
+        sections = {"cluster": {"workers": workers}} | dict(sections or {})
+        env = OWN_PROGRAM | dict(env or {})
     file = folder / "sluice.yaml"
     file.write_text(sluice_config(listeners, sections))
     # Brokers that run at once would meet at the same admin socket.
@@ -111,6 +119,8 @@ def start_sluice(
     try:
         names = {each["name"] for each in yaml.safe_load(file.read_text())["listeners"]}
         broker.wait_for_output(lambda lines: names <= _listening(lines).keys(), "listening", seconds)
+        if workers > 1:
+            broker.wait_for_output(lambda lines: any('"cells_serve"' in line for line in lines), "all cells", seconds)
     except BaseException:  # Ctrl-C, too
         broker.stop()
         raise

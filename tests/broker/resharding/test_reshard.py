@@ -19,10 +19,10 @@ from broker.storage.found import find
 from broker.storage.segments import Segments
 from protocol.acknowledgements import Pubcomp, Pubrec, Pubrel
 from protocol.publish import Publish
-from tests.support.broker.cells import OWN_PROGRAM, at_home, events, processes, start_cells
+from tests.support.broker.cells import at_home, events, processes, start_cells
 from tests.support.broker.resharded import Delivery, Kept, read_journals, write_journal
 from tests.support.broker.restarting import come_back, leave, payloads
-from tests.support.brokers import SLUICE, TCP_ONLY, sluice_config, start_sluice
+from tests.support.brokers import OWN_PROGRAM, SLUICE, TCP_ONLY, sluice_config, start_sluice
 from tests.support.process import BrokerProcess, clean_environment
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected

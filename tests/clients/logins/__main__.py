@@ -29,6 +29,7 @@ def _run_client(cells: list[Cell], shared: Place) -> dict[Cell, str]:
 
 def main(
     cells: Annotated[str, typer.Option(help="Only those whose names hold such a part, as wss-haproxy,jwt.")] = "",
+    workers: Annotated[int, typer.Option(min=1, help="Processes of Sluice.")] = 1,
 ) -> None:
     """Each client logs in, subscribes and publishes by each method, over each transport and proxy; or is refused."""
     began = time.monotonic()
@@ -38,7 +39,7 @@ def main(
     there = [cell for cell in wanted if not missing(cell)]
     if not there:
         raise typer.BadParameter(f"no cell that can be run holds {cells!r} in its name, such as {all_cells()[0].name}")
-    with tempfile.TemporaryDirectory(prefix="sluice-logins-") as folder, place(Path(folder)) as shared:
+    with tempfile.TemporaryDirectory(prefix="sluice-logins-") as folder, place(Path(folder), workers) as shared:
         by_client = [[cell for cell in there if cell.client == client] for client in CLIENTS]
         with ThreadPoolExecutor(len(CLIENTS)) as pool:
             failed = [cell for each in pool.map(lambda own: _run_client(own, shared), by_client) for cell in each]

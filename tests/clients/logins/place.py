@@ -97,7 +97,7 @@ def missing(cell: Cell) -> str:
 
 
 @contextmanager
-def place(folder: Path) -> Iterator[Place]:
+def place(folder: Path, workers: int = 1) -> Iterator[Place]:
     """Start all that is installed."""
     for name in ("broker", "strange", "proxies"):
         (folder / name).mkdir()
@@ -119,7 +119,7 @@ def place(folder: Path) -> Iterator[Place]:
             "authorization": RULES,
             "mqtt": {"connect_timeout": users.PATIENCE},
         }
-        broker = stack.enter_context(start_sluice(folder / "broker", (), sections))
+        broker = stack.enter_context(start_sluice(folder / "broker", (), sections, workers=workers))
         addresses = {f"direct {name}": broker.address(name) for name in TRANSPORTS}
         if not lacking("haproxy"):
             hops = _behind_haproxy(broker, folder, certificates)

@@ -12,20 +12,10 @@ from tests.support.brokers import start_sluice
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 
-OWN_PROGRAM = {"PYTHONUNBUFFERED": "1"}
-"""A keeper starts its cells with its own command line: it is no fork of the tests."""
-
 
 def start_cells(folder: Path, workers: int = 2, sections: Mapping[str, object] | None = None) -> BrokerProcess:
     """Start a broker with so many cells, and wait until each serves."""
-    own = {"cluster": {"workers": workers}} | dict(sections or {})
-    broker = start_sluice(folder, sections=own, env=OWN_PROGRAM)
-    try:
-        broker.wait_for_output(lambda lines: any('"cells_serve"' in line for line in lines), "all cells")
-    except BaseException:  # Ctrl-C, too
-        broker.stop()
-        raise
-    return broker
+    return start_sluice(folder, sections=sections, workers=workers)
 
 
 def at_home(cell: int, cells: int = 2, name: str = "c") -> Iterator[str]:
