@@ -29,6 +29,8 @@ class Relay:
         self._refusal = refusal
         self._on_end = on_end
         self._home: asyncio.Transport | None = None
+        self._client_ended = self._home_ended = False
+        """Whether one sends no more; when both do not, the connection is over."""
         transport.set_protocol(cast("asyncio.Protocol", self))
         transport.set_write_buffer_limits(HIGH)
         transport.pause_reading()
@@ -63,9 +65,10 @@ class Relay:
 
     def eof_received(self) -> bool:
         """The client sends no more; the home closes."""
+        self._client_ended = True
         if self._home is not None and self._home.can_write_eof():
             self._home.write_eof()
-        return True
+        return not self._home_ended
 
     def pause_writing(self) -> None:
         """The client does not take what comes from its home."""
@@ -109,10 +112,12 @@ class Relay:
         elif self._client is not None:
             self._client.resume_reading()
 
-    def end_of_home(self) -> None:
-        """The home writes no more: the client gets the time to read the last of it."""
-        if self._client is not None and self._client.can_write_eof():
+    def end_of_home(self) -> bool:
+        """The home writes no more: the client gets the time to read the last of it. False if it has ended, too."""
+        self._home_ended = True
+        if self._client is not None and not self._client_ended and self._client.can_write_eof():
             self._client.write_eof()
+        return not self._client_ended
 
     def home_lost(self) -> None:
         """The home has closed, or its cell has ended."""
@@ -135,8 +140,7 @@ class _Home:
         self._relay.write(data)
 
     def eof_received(self) -> bool:
-        self._relay.end_of_home()
-        return True
+        return self._relay.end_of_home()
 
     def pause_writing(self) -> None:
         self._relay.hold(True)

@@ -1,5 +1,7 @@
 """Clients by TLS, WebSocket and Unix sockets of a broker with several workers: each is served by its home."""
 
+import itertools
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -7,6 +9,8 @@ from threading import Event
 import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
 from protocol import reason_codes
 from protocol.acknowledgements import Puback
@@ -119,6 +123,20 @@ def test_websocket_reaches_each_home(broker: BrokerProcess, certificates: Certif
             assert came.wait(20), client_id
             client.disconnect()
             client.loop_stop()
+
+
+def test_websocket_is_closed_after_disconnect(broker: BrokerProcess) -> None:
+    """Whoever sends the first close frame gets one back, and the broker closes TCP: no client waits in vain."""
+    address = broker.address("ws")
+    for client_id in itertools.chain(*(itertools.islice(at_home(cell, name="bye"), 6) for cell in BOTH)):
+        url = f"ws://{address.host}:{address.port}/mqtt"
+        client = connect(url, subprotocols=[Subprotocol("mqtt")], close_timeout=60)
+        client.send(Connect(client_id, version=5).encode(5))
+        client.recv(10)
+        client.send(Disconnect().encode(5))
+        began = time.monotonic()
+        client.close()
+        assert time.monotonic() - began < 20, client_id
 
 
 def test_unix_sockets_reach_each_home(broker: BrokerProcess, tmp_path: Path) -> None:
