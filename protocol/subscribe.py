@@ -46,6 +46,12 @@ class Subscription:
         self.retain_handling: int = retain_handling
         self.identifiers: bytes = b""
 
+    def showing_retained(self) -> Subscription:
+        """The same with Retain As Published."""
+        other = Subscription(self.topic_filter, self.qos, self.no_local, True, self.retain_handling)
+        other.identifiers = self.identifiers
+        return other
+
     def options(self, version: int) -> int:
         """Return the options byte."""
         if version != 5:

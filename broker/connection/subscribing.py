@@ -83,8 +83,10 @@ class Subscribing:
         else:
             connection = client.connection
             assert connection is not None  # it has sent SUBSCRIBE
+            self._show_retained(session, fresh, True)
             answer = partial(self._answer_late, client, connection, fresh, packet.packet_id, codes, refused)
-            cells.when_known(filters, answer, partial(connection.close, reason_codes.SERVER_BUSY, _NO_ANSWER))
+            too_late = partial(self._close_late, session, connection, fresh)
+            cells.when_known(filters, answer, too_late)
         if self._events.debug:
             log_subscribed(self._events, session.client_id, filters, codes)
 
@@ -102,12 +104,25 @@ class Subscribing:
 
         `newer`: topics of retained messages that have come meanwhile.
         """
+        self._show_retained(client.session, fresh, False)
         if client.connection is connection:
             held = client.session.subscriptions or {}
             fresh = [each for each in fresh if held.get(each.topic_filter) is each]
             self._feed(client, fresh, monotonic_us(), newer)
             _suback(client.session, packet_id, codes, refused)
             connection.wake()
+
+    def _close_late(self, session: Session, connection: Endpoint, fresh: list[Subscription]) -> None:
+        """CL-1: another cell has not answered in time."""
+        self._show_retained(session, fresh, False)
+        connection.close(reason_codes.SERVER_BUSY, _NO_ANSWER)
+
+    def _show_retained(self, session: Session, fresh: list[Subscription], on: bool) -> None:
+        """Until SUBACK messages keep RETAIN: they may be retained already, and on their way from another cell."""
+        held = session.subscriptions or {}
+        for each in fresh:
+            if not each.retain_as_published and held.get(each.topic_filter) is each:
+                self._router.subscribe(session.outbound, each.showing_retained() if on else each)
 
     def add(self, client: Client, subscriptions: list[Subscription], now: int) -> list[int]:
         """Subscribe a session; the retained messages follow. Returns the reason code of each subscription."""
