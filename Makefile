@@ -143,6 +143,10 @@ soak: $(STAMPS)/test ## Run many sessions on a bad network, and check the counte
 bridge-soak: $(STAMPS)/test ## Soak a bridge: a bad network, kill -9 of both brokers, ledgers outside. ARGS="--rounds 20", "--help".
 	$(BIN)/python -m tests.soak.bridge $(ARGS)
 
+.PHONY: cells-soak
+cells-soak: $(STAMPS)/test ## Kill -9 a random worker again and again, ledgers outside. ARGS="--minutes 10 --workers 4 --seed 7".
+	$(BIN)/python -m tests.soak.cells $(ARGS)
+
 .PHONY: demo
 demo: $(STAMPS)/test ## Run the experiment: a slow subscriber with the QoS 0 gate off, then on, and the report on both.
 	$(BIN)/python tests/bench/demo.py $(ARGS)

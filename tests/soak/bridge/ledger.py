@@ -41,27 +41,38 @@ def connect(made: paho.Client, address: Address, kept: bool) -> None:
 class Publisher:
     """Publishes numbers to one topic, as fast as it is told and they are acknowledged."""
 
-    def __init__(self, name: str, address: Address, number: int, qos: int, under_way: int = UNDER_WAY) -> None:
+    def __init__(
+        self,
+        name: str,
+        address: Address,
+        number: int,
+        qos: int,
+        under_way: int = UNDER_WAY,
+        *,
+        client_id: str = "",
+        retain: bool = False,
+    ) -> None:
         self.topic = f"{name}/{number}/{qos}"
         self.qos = qos
+        self._retain = retain
         self.sent = 0
         self._acknowledged: set[int] = set()
         self._by_mid: dict[int, int] = {}
         self._answered: deque[int] = deque()
         self._lock = threading.Lock()
         self._under_way = under_way
-        self._client = client(f"pub-{name}-{number}", VERSIONS[number % 2], True)
+        self._client = client(client_id or f"pub-{name}-{number}", VERSIONS[number % 2], True)
         self._client.on_publish = self._on_publish
         self._client.max_inflight_messages_set(under_way)
         connect(self._client, address, True)
 
-    def publish(self) -> bool:
-        """Publish the next number; False if too many are under way."""
+    def publish(self, size: int = 0) -> bool:
+        """Publish the next number in at least so many bytes; False if too many are under way."""
         if self.qos and self.pending >= self._under_way:
             return False
         if not self.qos and not self._client.is_connected():
             return False
-        answer = self._client.publish(self.topic, b"%d" % self.sent, self.qos)
+        answer = self._client.publish(self.topic, (b"%d " % self.sent).ljust(size, b"."), self.qos, self._retain)
         if answer.rc not in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_NO_CONN):
             return False
         with self._lock:
@@ -103,24 +114,24 @@ class Publisher:
 
 
 class Subscriber:
-    """Takes note of everything that comes, in a kept session."""
+    """Takes note of everything that comes, in a kept session or a clean one."""
 
-    def __init__(self, name: str, address: Address, topic_filter: str) -> None:
+    def __init__(self, name: str, address: Address, topic_filter: str, *, kept: bool = True) -> None:
         self.came: dict[str, list[int]] = defaultdict(list)
         """Numbers by topic, in the order in which they came."""
         self.ready = threading.Event()
         self._filter = topic_filter
-        self._client = client(name, MQTTProtocolVersion.MQTTv5, True)
+        self._client = client(name, MQTTProtocolVersion.MQTTv5, kept)
         self._client.on_connect = self._on_connect
         self._client.on_subscribe = lambda *_: self.ready.set()
         self._client.on_message = self._on_message
-        connect(self._client, address, True)
+        connect(self._client, address, kept)
 
     def _on_connect(self, *_: Any) -> None:
         self._client.subscribe(self._filter, 2)
 
     def _on_message(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
-        self.came[message.topic].append(int(message.payload))
+        self.came[message.topic].append(int(message.payload.partition(b" ")[0]))
 
     def count(self) -> int:
         """How many messages have come."""

@@ -1,0 +1,1 @@
+"""A broker with several workers, some of which are killed."""
