@@ -159,6 +159,10 @@ bench: $(STAMPS)/test ## Measure Sluice beside the other brokers that are instal
 fairness: $(STAMPS)/test ## Play overload on Sluice and the other brokers, by paho-mqtt. ARGS="--page fairness.html", "--help".
 	$(BIN)/python -m tests.fairness $(ARGS)
 
+.PHONY: bench-cells
+bench-cells: $(STAMPS)/test ## Measure what several workers cost beside one process. ARGS="--workers 2", "--help".
+	$(BIN)/python tests/bench/cells.py $(ARGS)
+
 .PHONY: bench-page
 bench-page: $(STAMPS)/test ## Make a page with bars of what make bench ARGS="--json bench.json" has written. ARGS="bench.json bench.html".
 	$(BIN)/python tests/bench/page.py $(ARGS)

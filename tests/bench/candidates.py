@@ -54,6 +54,8 @@ class Sources:
     """Of brokers of `told_peers`, by name; looked for on PATH if it does not say."""
     watched: bool = False
     """Whether Sluice is measured once more, while operators look at it."""
+    workers: int = 1
+    """Of one more Sluice; brokers that can be told get as many threads."""
 
 
 @dataclass
@@ -89,6 +91,8 @@ def _finders(sources: Sources) -> dict[str, Callable[[Path], Candidate]]:
     if sources.watched:
         for how in (scraped, watched):
             finders[f"sluice-{how.__name__}"] = partial(find_watched, sources.sluice or sys.executable, how)
+    if sources.workers > 1:
+        finders["sluice-workers"] = lambda scratch: find_workers(sources.sluice or sys.executable, sources.workers)
     if sources.rules:
         finders[ruled.NAME] = lambda scratch: find_ruled(sources.sluice or sys.executable, sources.rules)
     if sources.before:
@@ -98,15 +102,15 @@ def _finders(sources: Sources) -> dict[str, Callable[[Path], Candidate]]:
         finders["prototype-interpreted"] = partial(find_prototype, sources.prototype, False)
     return finders | {
         "mosquitto": lambda scratch: peers.find_mosquitto(),
-        "nats": lambda scratch: peers.find_nats(),
+        "nats": lambda scratch: peers.find_nats(sources.workers),
         "aedes": lambda scratch: peers.find_aedes(),
         "amqtt": lambda scratch: peers.find_amqtt(sources.amqtt),
-        **{told.name: partial(_find_told, told, sources.programs.get(told.name)) for told in TOLD},
+        **{told.name: partial(_find_told, told, sources) for told in TOLD},
     }
 
 
-def _find_told(told: Told, program: str | None, scratch: Path) -> Candidate:
-    return told.find(program)
+def _find_told(told: Told, sources: Sources, scratch: Path) -> Candidate:
+    return told.find(sources.programs.get(told.name), sources.workers)
 
 
 def find_sluice(
@@ -114,6 +118,7 @@ def find_sluice(
     name: str = "sluice",
     sections: Callable[[Path], Mapping[str, object]] | None = None,
     revision: str = "",
+    workers: int = 1,
 ) -> Candidate:
     """Sluice as it is installed in an environment, compiled if its wheel is.
 
@@ -131,12 +136,18 @@ def find_sluice(
         own: dict[str, object] = dict(UNLIMITED) if unlimited else {}
         if sections is not None:
             own |= sections(folder)
-        return start_sluice(folder, on, own, command=command)
+        return start_sluice(folder, on, own, command=command, workers=workers)
 
     built = f"Sluice {version}, {how}"
     if revision or python != sys.executable:
         built += f", {revision or python}"
-    return Candidate(name, built, start, partial(_over_tls, start))
+    return Candidate(name, built, start, partial(_over_tls, start), threads=workers)
+
+
+def find_workers(python: str, workers: int) -> Candidate:
+    """The same Sluice with so many workers."""
+    found = find_sluice(python, "sluice-workers", workers=workers)
+    return replace(found, version=f"{found.version}, {workers} workers")
 
 
 def find_watched(python: str, how: Callable[[Candidate], Candidate], scratch: Path) -> Candidate:

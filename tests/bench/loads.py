@@ -54,7 +54,12 @@ def _load(name: str, title: str, options: str, most: float | None = None) -> Loa
     return Load(name, title, tuple(f"--mode {options}".split()), most)
 
 
-def _by_qos(name: str, title: str, options: str, most: tuple[float, ...], windows: tuple[int, ...]) -> list[Load]:
+_NONE = (None, None, None)
+
+
+def _by_qos(
+    name: str, title: str, options: str, most: tuple[float | None, ...], windows: tuple[int, ...]
+) -> list[Load]:
     loads = []
     for qos, window in enumerate(windows):
         what = f"{title}, QoS {qos}, window {window}"
@@ -109,5 +114,23 @@ LOADS = (
     _load("idle", "10,000 idle connections, 64 opened at a time", "connect --idle 10000 --burst 64"),
     _load("storm", "10,000 connections at once", "connect --idle 10000 --burst 10000"),
 )
+
+
+
+def crossing(workers: int) -> tuple[Load, ...]:
+    """Loads for a Sluice with workers: both ends of each pair at one cell, at two, and one to many at all cells."""
+    if workers == 1:
+        return ()
+    cells = f"--cells {workers} --publisher-cell 1"
+    windows = (200, 200, 200)
+    pairs = "pair --publishers 10 --version 5"
+    older = f"pair --publishers 10 {cells} --subscriber-cell 2"
+    return (
+        *_by_qos("same-cell", "10 pairs, MQTT 5, of one cell", f"{pairs} {cells} --subscriber-cell 1", _NONE, windows),
+        *_by_qos("crossing", "10 pairs, MQTT 5, of two cells", f"{pairs} {cells} --subscriber-cell 2", _NONE, windows),
+        _load("crossing-v3", "10 pairs, MQTT 3.1.1, of two cells, QoS 0, window 200", older),
+        _load("thousand", "1 to 1,000 of all cells, QoS 0, window 20", "fanout --subscribers 1000 --window 20"),
+    )
+
 
 BY_NAME = {load.name: load for load in LOADS}

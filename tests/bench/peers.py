@@ -36,6 +36,8 @@ class Candidate:
     start_tls: Callable[[Path, bool], BrokerProcess] | None = None
     arguments: tuple[str, ...] = ()
     """More of the generator's, for this broker."""
+    threads: int = 1
+    """How many it has for clients, or processes: with one it runs on one core."""
 
 
 def output_of(*command: str) -> str:
@@ -157,7 +159,7 @@ def _unused_port() -> int:
         return port
 
 
-def find_nats() -> Candidate:
+def find_nats(threads: int = 1) -> Candidate:
     """nats-server with its MQTT listener. QoS 1 goes through JetStream, on disk; QoS 2 it does not have.
 
     A subscription to `a/#` counts twice for max_ack_pending, and all of a session must stay below 65,535.
@@ -174,9 +176,11 @@ def find_nats() -> Candidate:
             f"server_name: bench\nlisten: {HOST}:{free_port()}\n"
             f"jetstream {{ store_dir: {json.dumps(str(folder))} }}\nmqtt {{ listen: {HOST}:{port}\n{limit}\n}}\n"
         )
-        return accepting(BrokerProcess([program, "-c", str(file)], folder), port)
+        environment = clean_environment(GOMAXPROCS=str(threads)) if threads > 1 else None
+        return accepting(BrokerProcess([program, "-c", str(file)], folder, environment), port)
 
-    return Candidate("nats", f"NATS {output_of(program, '--version').rpartition('v')[2]}", start)
+    version = output_of(program, "--version").rpartition("v")[2]
+    return Candidate("nats", f"NATS {version}", start, threads=threads)
 
 
 def find_aedes() -> Candidate:

@@ -22,7 +22,7 @@ if __name__ == "__main__":
 
 from tests.bench import candidates, instructions, machine, program, report
 from tests.bench.grids import Grid
-from tests.bench.loads import BY_NAME, LOADS, Load
+from tests.bench.loads import LOADS, Load, crossing
 from tests.bench.outputs import writable
 from tests.bench.page import page
 from tests.bench.rounds import Comparison, Timing, compare
@@ -36,6 +36,7 @@ OPTIONS = {
     "sluice-rules": "--rules",
     "sluice-scraped": "--watched",
     "sluice-watched": "--watched",
+    "sluice-workers": "--workers",
     "prototype": "--prototype",
     "prototype-interpreted": "--prototype",
 }
@@ -45,14 +46,15 @@ WIDE = 400
 """Columns; no table is as wide."""
 
 
-def chosen_loads(names: str) -> list[Load]:
+def chosen_loads(names: str, workers: int = 1) -> list[Load]:
     """Return the loads of a comma-separated list of names; a name that ends in * means all that begin so."""
     chosen: list[Load] = []
+    known = {load.name: load for load in (*LOADS, *crossing(workers))}
     for name in names.split(","):
-        matching = [load for load in LOADS if name.endswith("*") and load.name.startswith(name[:-1])]
-        if not matching and name not in BY_NAME:
-            raise typer.BadParameter(f"there is no load {name}; there are: {', '.join(BY_NAME)}")
-        chosen += matching or [BY_NAME[name]]
+        matching = [load for load in known.values() if name.endswith("*") and load.name.startswith(name[:-1])]
+        if not matching and name not in known:
+            raise typer.BadParameter(f"there is no load {name}; there are: {', '.join(known)}")
+        chosen += matching or [known[name]]
     return chosen
 
 
@@ -85,6 +87,7 @@ def main(
         bool, typer.Option("--watched", help="Also measure Sluice scraped by Prometheus, and with an open dashboard.")
     ] = False,
     rules: Annotated[int, typer.Option(min=0, help="Also measure Sluice with so many rules, and users.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Also measure Sluice with so many; others get threads.")] = 1,
     amqtt: Annotated[str | None, typer.Option(help="Python of an environment that has amqtt.")] = None,
     flashmq: Annotated[str | None, typer.Option(help="FlashMQ's program, if it is not on PATH.")] = None,
     nanomq: Annotated[str | None, typer.Option(help="NanoMQ's program, if it is not on PATH.")] = None,
@@ -100,16 +103,15 @@ def main(
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if Sluice misses a target.")] = False,
 ) -> None:
     """Measure brokers side by side."""
-    chosen = chosen_loads(loads)
+    chosen = chosen_loads(loads, workers)
     told = {"flashmq": flashmq, "nanomq": nanomq, "emqx": emqx}
-    sources = candidates.Sources(sluice, before, amqtt, prototype, rules, told, watched)
+    sources = candidates.Sources(sluice, before, amqtt, prototype, rules, told, watched, workers)
     wanted = chosen_brokers(brokers, sources)
     named = named_brokers(sources, wanted if brokers else [])
     wanted += [name for name in named if name not in wanted]
     out, err = Console(), Console(stderr=True)
-    timing = Timing(rounds, seconds, min(1.0, SOON * seconds), version)
-    if quick:
-        timing = replace(QUICK, version=version)
+    usual = Timing(rounds, seconds, min(1.0, SOON * seconds), version)
+    timing = replace(QUICK, version=version) if quick else usual
     if not_counted := instructions.why_not():
         err.print(f"note: {escape(not_counted)}")
     else:

@@ -13,10 +13,12 @@ MANY = 2**28
 """More bytes than any load has under way."""
 
 
-def flashmq_config(folder: Path, port: int, unlimited: bool) -> str:
+def flashmq_config(folder: Path, port: int, unlimited: bool, threads: int = 1) -> str:
     """Return flashmq.conf; without storage_dir nothing is kept on disk."""
     lines = [f"listen {{\n  protocol mqtt\n  inet_protocol ip4\n  inet4_bind_address {HOST}\n  port {port}\n}}"]
     lines += ["allow_anonymous true", "log_level warning", f"log_file {folder}/flashmq.log"]
+    if threads > 1:
+        lines.append(f"thread_count {threads}")
     if unlimited:
         lines += ["max_qos_msg_pending_per_client 65535", f"max_qos_bytes_pending_per_client {MANY}"]
         lines.append(f"client_max_write_buffer_size {MANY}")
@@ -55,22 +57,24 @@ def emqx_environment(folder: Path, port: int, unlimited: bool) -> dict[str, str]
     return variables | {"EMQX_LOG_DIR": str(folder / "log"), "HOME": str(folder)}
 
 
-def _start_flashmq(program: str, folder: Path, port: int, unlimited: bool) -> BrokerProcess:
+def _start_flashmq(program: str, folder: Path, port: int, unlimited: bool, threads: int) -> BrokerProcess:
     file = folder / "flashmq.conf"
-    file.write_text(flashmq_config(folder, port, unlimited))
+    file.write_text(flashmq_config(folder, port, unlimited, threads))
     return BrokerProcess([program, "--config-file", str(file)], folder)
 
 
-def _start_nanomq(program: str, folder: Path, port: int, unlimited: bool) -> BrokerProcess:
+def _start_nanomq(program: str, folder: Path, port: int, unlimited: bool, threads: int) -> BrokerProcess:
     file = folder / "nanomq.conf"
     file.write_text(nanomq_config(folder, port, unlimited))
     return BrokerProcess([program, "start", "--conf", str(file)], folder)
 
 
-def _start_emqx(program: str, folder: Path, port: int, unlimited: bool) -> BrokerProcess:
+def _start_emqx(program: str, folder: Path, port: int, unlimited: bool, threads: int) -> BrokerProcess:
     for name in ("data", "log"):
         (folder / name).mkdir()
     environment = clean_environment(**emqx_environment(folder, port, unlimited))
+    if threads > 1:
+        environment["ERL_FLAGS"] = f"+S {threads}:{threads}"
     return BrokerProcess([program, "foreground"], folder, environment)
 
 
@@ -92,9 +96,9 @@ class Told:
     name: str
     title: str
     version: Callable[[str], str]
-    run: Callable[[str, Path, int, bool], BrokerProcess]
+    run: Callable[[str, Path, int, bool, int], BrokerProcess]
 
-    def find(self, told: str | None) -> Candidate:
+    def find(self, told: str | None, threads: int = 1) -> Candidate:
         """Return how to start it; `told` is where its program is. Raises LookupError if it is not there."""
         program = shutil.which(told or self.name)
         if program is None:
@@ -103,9 +107,9 @@ class Told:
 
         def start(folder: Path, unlimited: bool) -> BrokerProcess:
             port = free_port()
-            return accepting(self.run(str(Path(program).absolute()), folder, port, unlimited), port)
+            return accepting(self.run(str(Path(program).absolute()), folder, port, unlimited, threads), port)
 
-        return Candidate(self.name, f"{self.title} {self.version(program)}", start)
+        return Candidate(self.name, f"{self.title} {self.version(program)}", start, threads=threads)
 
 
 TOLD = (

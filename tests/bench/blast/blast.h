@@ -23,7 +23,7 @@ struct options {
   enum mode mode;
   enum cycle cycle;
   int version, qos, subscription_qos, slow_qos, mix[3], publishers, subscribers, stalled, slow, idle, burst, size, window, awaited, receive_buffer,
-      kept, topics, tls, cyclers, retained, properties, aliases, perf;
+      kept, topics, tls, cyclers, retained, properties, aliases, perf, cells, publisher_cell, subscriber_cell;
   double rate, tick, slow_rate, cycle_rate, seconds, warmup, setup_limit;
   int pids[MAX_PIDS], pid_count;
 };

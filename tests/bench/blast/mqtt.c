@@ -42,6 +42,22 @@ static void put_packet(struct conn *c, uint8_t first, const uint8_t *body, size_
   c->out.end += n + length;
 }
 
+/* The cell that serves a client id, as broker/cluster/slots.py has it. */
+static int home_of(const char *id) {
+  uint32_t crc = ~0u;
+  for (; *id; id++) {
+    crc ^= (uint8_t)*id;
+    for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+  }
+  return ~crc % 1024 * opt.cells / 1024 + 1;
+}
+
+static void make_client_id(const struct conn *c, char *id, size_t size) {
+  int cell = c->role == PUBLISHER ? opt.publisher_cell : c->role == SUBSCRIBER ? opt.subscriber_cell : 0;
+  int length = snprintf(id, size, "blast-%d-%c%d", (int)getpid(), "pszwic"[c->role], c->index);
+  for (int more = 0; opt.cells && cell && home_of(id) != cell; more++) snprintf(id + length, size - length, "-%d", more);
+}
+
 void put_connect(struct conn *c) {
   char id[48];
   uint8_t body[160] = {0, 4, 'M', 'Q', 'T', 'T', opt.version, opt.kept ? 0 : 2 /* clean start */, 0, 0 /* no keep alive */};
@@ -58,7 +74,7 @@ void put_connect(struct conn *c) {
       for (int shift = 24; shift >= 0; shift -= 8) body[n++] = opt.kept >> shift;
     }
   }
-  snprintf(id, sizeof id, "blast-%d-%c%d", (int)getpid(), "pszwic"[c->role], c->index);
+  make_client_id(c, id, sizeof id);
   n += put_text(body + n, id);
   if (opt.users) {
     body[7] |= 0xC0; /* user name, password */

@@ -47,6 +47,8 @@ static const char *usage =
     "  --perf FD                      gets \"enable\" and \"disable\" when measuring begins and ends, and acknowledges it,\n"
     "                                 as `perf stat --control` does\n"
     "  --tls 0|1                      over TLS, without verifying the broker's certificate (0)\n"
+    "  --cells N                      of a Sluice with so many workers:\n"
+    "  --publisher-cell N --subscriber-cell N  the clients have ids that this cell serves, from 1 on (any)\n"
     "  --prefix TEXT                  first level of the topics (b)\n"
     "  --users TEXT                   clients log in, each with TEXT and its number as user name and TEXT as password (they do not)\n"
     "  --pid N[,N...]                 the broker's processes: measures their CPU time and memory\n";
@@ -136,6 +138,9 @@ static const struct number_option numbers[] = {
     {"--aliases", &opt.aliases, NULL, 0, 1},
     {"--perf", &opt.perf, NULL, 0, 1e6},
     {"--burst", &opt.burst, NULL, 1, 1e6},
+    {"--cells", &opt.cells, NULL, 0, 1024},
+    {"--publisher-cell", &opt.publisher_cell, NULL, 0, 1024},
+    {"--subscriber-cell", &opt.subscriber_cell, NULL, 0, 1024},
     {"--setup-limit", NULL, &opt.setup_limit, 1, 1e6},
 };
 
@@ -172,6 +177,8 @@ void parse_options(int argc, char **argv) {
   }
   if (strlen(opt.prefix) > 32) fail(USAGE, "--prefix is to be at most 32 bytes");
   if (opt.users && strlen(opt.users) > 16) fail(USAGE, "--users is to be at most 16 bytes");
+  if (opt.publisher_cell > opt.cells || opt.subscriber_cell > opt.cells)
+    fail(USAGE, "--publisher-cell and --subscriber-cell are to be at most --cells");
   if (opt.mix[0] + opt.mix[1] + opt.mix[2]) opt.qos = 2;
   if (opt.subscription_qos < 0) opt.subscription_qos = opt.qos;
   if (opt.slow_qos < 0) opt.slow_qos = opt.subscription_qos;
