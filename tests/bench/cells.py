@@ -3,7 +3,7 @@
 Beside one process, by turns in one run, are measured:
 
 - kept sessions with a journal, QoS 1, both ends of each pair at different workers: processor time of all processes;
-- one message at a time between clients of different workers: how much longer it takes;
+- one message at a time between clients of different workers: its processor time, and how long it takes;
 - a storm: many clients connect, each with a filter of its own: processor time of all processes;
 - many filters without wildcards, over four workers: the bytes of one that another worker has.
 """
@@ -115,8 +115,9 @@ def main(
     add("10 kept pairs across, QoS 1, journal: CPU us a delivery", *(_median(each) for each in (one, several)))
     for qos in (0, 1):
         alone, crossing = by_turns(sluice, workers, [*LONE, "--qos", str(qos)], rounds, seconds, journal=False)
-        shown = f"one message at a time, QoS {qos}: p50 us"
-        add(shown, *(median(result["latency"]["p50_us"] for result in each) for each in (alone, crossing)))
+        title = f"one message at a time, QoS {qos}"
+        add(f"{title}: CPU us", *(_median(each) for each in (alone, crossing)))
+        add(f"{title}: p50 us", *(median(result["latency"]["p50_us"] for result in each) for each in (alone, crossing)))
     rows = [[storm(sluice, count, clients) for _ in range(max(1, rounds // 2))] for count in (1, workers)]
     add(f"{clients:,} clients connect, a filter each: CPU us each", *map(median, rows))
     local, all_cells = filters(sluice, 1, topics), filters(sluice, MEMORY_CELLS, topics)
