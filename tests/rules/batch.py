@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,11 +13,12 @@ from config.rule import Rule
 from protocol.connect import Will
 from tests.rules.generated import CLIENTS, RuleSet, topic_filter
 from tests.rules.peer import DENIED, Delivery, Peer
-from tests.support.broker.events import events, wait_for_event
+from tests.support.broker.events import events
 from tests.support.broker.logins import NO_LIMITS
 from tests.support.broker.reference_rules import allowed
 from tests.support.broker.tokens import SECRET, public
 from tests.support.process import BrokerProcess
+from tests.support.waiting import wait_until
 
 REFUSED: Final = 0x80
 PUBLISHES: Final = 6
@@ -230,9 +232,9 @@ def play(broker: BrokerProcess, path: Path, sets: list[RuleSet], rng: random.Ran
         each.decide(each.own.before)
     for each in played:
         each.publish_meanwhile()
-    before = len(events(broker, "file_read"))
+    before = _reads(broker)
     write(path, [rule for own in sets for rule in own.after])
-    while len(events(broker, "file_read")) == before:
+    while not _read_again(broker, before):
         for each in played:
             each.publish_meanwhile()
     for each in played:
@@ -244,6 +246,17 @@ def play(broker: BrokerProcess, path: Path, sets: list[RuleSet], rng: random.Ran
 
 
 def _use(broker: BrokerProcess, path: Path, rules: list[Rule]) -> None:
-    before = len(events(broker, "file_read"))
+    before = _reads(broker)
     write(path, rules)
-    wait_for_event(broker, "file_read", before + 1)
+    wait_until(lambda: _read_again(broker, before), "all cells to read the rules")
+
+
+def _reads(broker: BrokerProcess) -> Counter[int]:
+    """How often each cell has read a file; a single process is cell 0."""
+    return Counter(each.get("cell", 0) for each in events(broker, "file_read"))
+
+
+def _read_again(broker: BrokerProcess, before: Counter[int]) -> bool:
+    cells = {each.get("cell", 0) for each in events(broker, "listening")}
+    now = _reads(broker)
+    return all(now[cell] > before[cell] for cell in cells)

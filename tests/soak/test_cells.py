@@ -30,13 +30,14 @@ def test_killed_cells_lose_nothing(tmp_path: Path, workers: int, calm: float, st
 
 
 def test_deliveries_of_a_killed_cell_do_not_count(tmp_path: Path) -> None:
-    """Compared are those before the first kill, and those between cells that were not the last to be killed."""
+    """Compared are those long after any kill, and those soon after one between cells that were not killed."""
     file = tmp_path / "latencies"
-    file.write_text("10 1 1 0.5\n12 1 2 0.001\n21 1 2 0.2\n22 2 2 0.003\n32 1 1 0.004\n33 2 1 0.3\n33 1 1 0.")
+    first = "10 1 1 0.5\n12 1 2 0.001\n21 1 2 0.2\n22 2 2 0.003\n26 2 2 0.4\n"
+    file.write_text(first + "32 1 1 0.004\n33 2 1 0.3\n39 1 2 0.005\n40 1 1 0.")
     latencies = Latencies()
     with file.open() as lines:
         latencies.read(lines)
-    assert latencies.split([(20.0, 1), (30.0, 2)]) == ([0.001], [0.003, 0.004])
+    assert latencies.split([(20.0, 1), (30.0, 2)]) == ([0.001, 0.005], [0.003, 0.004])
 
 
 def test_lost_wills_are_found() -> None:

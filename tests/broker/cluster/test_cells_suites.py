@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.once, pytest.mark.timeout(300)]
 SUITES = {
     "conformance": ("tests.conformance", "-k", "test_retained.py or test_unsubscribe.py or test_overlapping.py"),
     "matrix": ("tests.clients", "--clients", "paho", "--cases", "exchange-v5,retained-v5,will-v5,kept-v5"),
+    "rules": ("tests.rules", "--sets", "5", "--seed", "3"),
     "logins": ("tests.clients.logins", "--cells", "paho-v5-tls-direct,paho-v5-ws-haproxy-v1"),
 }
 

@@ -17,7 +17,7 @@ app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
 @app.command()
 def main(
     minutes: Annotated[float, typer.Option(min=0.1, help="How long cells are killed.")] = 5,
-    calm: Annotated[float, typer.Option(min=2, help="Seconds without kills before, to compare with.")] = 30,
+    calm: Annotated[float, typer.Option(min=2, help="Seconds without kills before each minute of them.")] = 20,
     workers: Annotated[int, typer.Option(min=2, help="Cells of the broker.")] = 4,
     every: Annotated[float, typer.Option(min=0.5, help="Seconds from one kill to the next.")] = 5,
     rate: Annotated[float, typer.Option(min=1, help="Messages a second, all publishers together.")] = 100,

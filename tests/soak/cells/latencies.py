@@ -1,11 +1,14 @@
-"""What the probe has measured: deliveries between clients of cells that live, without kills and with some."""
+"""What the probe has measured: deliveries between clients of cells that live, at times without kills and with some."""
 
 import bisect
-from collections.abc import Iterator
 from typing import Final, TextIO
 
 STARTED: Final = 1.0
 """Seconds of the beginning that do not count: connections are opened then."""
+WINDOW: Final = 5.0
+"""Seconds after a kill in which it may be noticed: another process starts, and reads its journal."""
+CALM: Final = 8.0
+"""Seconds after the last kill from which on nothing is left of it."""
 
 
 class Latencies:
@@ -23,12 +26,20 @@ class Latencies:
                 self._lines.append((float(at), int(one), int(other), float(took)))
 
     def split(self, kills: list[tuple[float, int]]) -> tuple[list[float], list[float]]:
-        """Seconds before the first kill, and after it between cells that were not the last to be killed."""
-        lines = self._lines
-        first = kills[0][0] if kills else float("inf")
-        began = lines[0][0] + STARTED if lines else 0.0
-        calm = [took for at, _, _, took in lines if began <= at < first]
-        return calm, list(_beside(lines, kills))
+        """Seconds of deliveries long after any kill; of those soon after one, between cells that were not killed."""
+        calm: list[float] = []
+        beside: list[float] = []
+        times = [at for at, _ in kills]
+        began = self._lines[0][0] + STARTED if self._lines else 0.0
+        for came, one, other, took in self._lines:
+            published = came - took
+            last = bisect.bisect_right(times, published) - 1
+            age = published - times[last] if last >= 0 else float("inf")
+            if age > CALM and came >= began:
+                calm.append(took)
+            elif age <= WINDOW and kills[last][1] not in (one, other):
+                beside.append(took)
+        return calm, beside
 
     def told(self, kills: list[tuple[float, int]]) -> list[str]:
         """The percentiles of both, and their ratio."""
@@ -49,11 +60,3 @@ class Latencies:
 def percentile(found: list[float], share: float) -> float:
     """The one that this share is below."""
     return sorted(found)[min(int(share * len(found)), len(found) - 1)]
-
-
-def _beside(lines: list[tuple[float, int, int, float]], kills: list[tuple[float, int]]) -> Iterator[float]:
-    times = [at for at, _ in kills]
-    for at, one, other, took in lines:
-        last = bisect.bisect_right(times, at - took) - 1  # by when it was published
-        if last >= 0 and kills[last][1] not in (one, other):
-            yield took

@@ -1,4 +1,4 @@
-"""One run: a while of traffic without kills, then with kill -9 of a random cell now and then; all has to arrive."""
+"""One run: traffic, by turns without kills and with kill -9 of a random cell now and then; all has to arrive."""
 
 import os
 import random
@@ -28,6 +28,8 @@ SIZES: Final = ((64, 60), (1_024, 30), (16_384, 8), (65_536, 2))
 """Bytes of a payload, and how often they come."""
 STEP: Final = 0.02
 """Seconds between two turns of the publishers."""
+SPELL: Final = 60.0
+"""Seconds with kills; times with and without them take turns, for the machine may have other work, too."""
 PROBES: Final = 10.0
 """Messages a second of each publisher of the probe."""
 QUEUE: Final = {"max_mqueue_len": "infinity", "max_mqueue_bytes": "infinity"}
@@ -39,7 +41,7 @@ class CellsPlan:
 
     workers: int
     calm: float
-    """Seconds without kills."""
+    """Seconds without kills, before each SPELL of them."""
     stormy: float
     """Seconds with kills."""
     every: float
@@ -191,14 +193,16 @@ def run_cells(folder: Path, plan: CellsPlan, command: Sequence[str] = SLUICE) ->
 def _play(
     plan: CellsPlan, broker: BrokerProcess, traffic: Traffic, chance: random.Random, outcome: CellsOutcome
 ) -> None:
-    traffic.publish(plan.calm, plan.rate)
     victims = Victims(broker)
-    until = time.monotonic() + plan.stormy
-    while time.monotonic() < until:
-        cell = chance.randint(1, plan.workers)
-        if victims.kill(cell):
-            outcome.kills.append((time.monotonic(), cell))
-        traffic.publish(plan.every, plan.rate)
+    left = plan.stormy
+    while left > 0:
+        traffic.publish(plan.calm, plan.rate)
+        for _ in range(max(1, round(min(left, SPELL) / plan.every))):
+            cell = chance.randint(1, plan.workers)
+            if victims.kill(cell):
+                outcome.kills.append((time.monotonic(), cell))
+            traffic.publish(plan.every, plan.rate)
+        left -= SPELL
 
 
 def summary(outcome: CellsOutcome) -> list[str]:
