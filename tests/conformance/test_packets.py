@@ -108,6 +108,7 @@ def test_shortest_lengths(address: Address, size: int) -> None:
     topic = unique("length")
     pair = b"\x26" + string("key") + string(b"v" * max(0, size - 8))
     for rest in (b"\0".ljust(max(2, size - len(string(topic))), b"x"), variable_byte_integer(len(pair)) + pair + b"x"):
+        topic = unique("length")  # as long as before
         with connected(address, 5) as client:
             client.send(by_hand.subscribe(5, 1, [(topic, 0)]))
             assert receive(client)[0] == by_hand.SUBACK

@@ -295,6 +295,7 @@ def test_replacing_resends_retained_messages(address: Address, version: int) -> 
     topic = unique("retained")
     with connected(address, version) as client, connected(address, version) as publisher:
         publisher.publish(topic, b"kept", 1, retain=True)
+        assert messages(client, publisher) == []  # it has been handled
         for _ in range(2):
             subscribe(client, Subscription(topic, 1))
             message = client.receive_message()
@@ -341,6 +342,7 @@ def test_qos_of_retained_messages(address: Address, version: int, published: int
     topic = unique("qos")
     with connected(address, version) as client, connected(address, version) as publisher:
         publisher.publish(topic, b"x", published, retain=True)
+        assert messages(client, publisher) == []  # it has been handled
         client.send(by_hand.subscribe(version, 1, [(topic, granted)]))
         granted = by_hand.codes(version, by_hand.receive(client)[1], 1)[0]
         assert [message.qos for message in messages(client, publisher, 2)] == [min(published, granted)]
