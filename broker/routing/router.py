@@ -87,8 +87,8 @@ class Router:
     def route(self, publish: Publish, publisher: Outbound | None) -> int:
         """Offer `publish` to every session that is subscribed to its topic; returns NOBODY, MATCHED, FULL or CLOSED.
 
-        `publisher` is None for the broker itself, for which nothing is full or closed. Raises TopicNameInvalid for a
-        topic with too many levels.
+        `publisher` is None for the broker itself. For that, and for what comes over links, which its cell has
+        acknowledged, nothing is full or closed. Raises TopicNameInvalid for a topic with too many levels.
         """
         subscribers = self.topics.get(publish.topic)
         receivers: Receivers | None = None
@@ -111,7 +111,7 @@ class Router:
                 delivery = publish.at(min(route.qos, qos), retain and route.retain_as_published)
             route.outbound.offer(delivery, publisher)
         if receivers.others:
-            if publisher is not None:
+            if publisher is not None and not publisher.sender.limits.of_cell:
                 if receivers.closed:
                     return CLOSED
                 address = receivers.address

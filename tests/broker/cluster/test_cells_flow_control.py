@@ -107,3 +107,24 @@ def test_overlapping_filters_of_a_cell_cross_once(tmp_path: Path) -> None:
         subscriber.subscribe("a/#", "a/+", qos=1)
         publisher.publish("a/b", b"x", 1)
         assert payloads(subscriber, 2) == [b"x", b"x"]
+
+
+def test_a_full_queue_refuses_nothing_of_other_cells(tmp_path: Path) -> None:
+    """FC-34 ends at the cell: what the publisher's cell has acknowledged comes to whoever has room."""
+    sections = {"session": {"mqueue_overflow": "reject", "max_mqueue_len": 5, "overflow_patience": "0s"}}
+    with (
+        start_cells(tmp_path, sections=sections) as broker,
+        client_of(broker, 1, "full") as full,
+        client_of(broker, 1, "free") as free,
+        client_of(broker, 2, "p") as publisher,
+    ):
+        for client in (full, free):
+            client.subscribe("t", qos=1)
+        for number in range(60):
+            assert publisher.publish("t", b"%d" % number, 1) == 0
+            assert free.receive_message().payload == b"%d" % number
+        held = [full.expect(Publish) for _ in range(32)]
+        for publish in held:
+            full.send(Puback(publish.packet_id))
+        assert [publish.payload for publish in held] == [b"%d" % number for number in range(32)]
+        assert payloads(full, 5)
