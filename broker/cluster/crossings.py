@@ -69,8 +69,10 @@ class Crossings(Barrier):
         """Wait no more for cells that have not acknowledged for PATIENCE; returns whether any delivery is left."""
         while self._pending and self._pending[0].at + PATIENCE <= now:
             first = self._pending.popleft()
-            first.link.stalled = True
-            self._done.discard(first.number)
+            if first.number in self._done:
+                self._done.discard(first.number)
+            else:
+                first.link.stalled = True
             self.committed = first.number
         self._advance()
         self._timed = len(self._pending) > 0

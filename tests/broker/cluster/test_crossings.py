@@ -97,3 +97,19 @@ def test_it_reaches_a_number_when_all_before_it_are_done(steps: list[tuple[int, 
         else:
             release(open_ones.pop(data.draw(st.sampled_from(sorted(open_ones)))))
         assert crossings.committed == min(open_ones, default=count + 1) - 1
+
+
+def test_only_the_cell_that_acknowledges_nothing_is_not_waited_for() -> None:
+    """What others have acknowledged behind it is no sign of theirs; with its next acknowledgement it is waited for."""
+    crossings = Crossings(Wheel(0))
+    stalled, healthy = LinkCrossings(crossings), LinkCrossings(crossings)
+    first, second = (link.add(Publish(b"t", b"", 1)) for link in (stalled, healthy))
+    for publish in (first, second):
+        hold(publish)
+    release(second)
+    assert crossings.committed == 0
+    crossings.give_up(PATIENCE)
+    assert (crossings.committed, stalled.stalled, healthy.stalled) == (2, True, False)
+    assert stalled.add(first) is first
+    release(first)
+    assert not stalled.stalled
