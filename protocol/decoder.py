@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, u8
 
 from protocol.acknowledgements import decode_acknowledgement
 from protocol.auth import decode_auth
@@ -107,8 +107,6 @@ class Decoder:
         self, maximum_packet_size: int = 0, known_topics: dict[bytes, Any] | None = None, version: int = 0
     ) -> None:
         self.version: i64 = version
-        self.publish_version: i64 = version
-        """That of PUBLISHes. Where it is not `version`, each end tells the other."""
         self.maximum_packet_size: i64 = maximum_packet_size
         self.known_topics: dict[bytes, Any] = known_topics if known_topics is not None else {}
         # The chunk that is being read, and the position in it.
@@ -123,7 +121,9 @@ class Decoder:
         self._next_position: i64 = 0
         # The topic of the last PUBLISH; the next one often has the same: not checked again. At first any valid topic.
         self._last_topic: bytes = b"/"
-        self.at_end: bool = True  # the three booleans share eight bytes
+        self.at_end: bool = True  # this and the next three share eight bytes
+        self.publish_version: u8 = version
+        """That of PUBLISHes. Where it is not `version`, each end tells the other."""
         self._connected: bool = False
         self._mqtt31: bool = False
         self._error: MQTTError | None = None
@@ -201,7 +201,8 @@ class Decoder:
                 packet = self._decode_padded(data, start, position, end)
             elif first & 0xF0 == 0x30 and self.version != 0:
                 topic = self._last_topic
-                publish = decode_publish(data, start, position, end, self.publish_version, self.known_topics, topic)
+                version = i64(self.publish_version)
+                publish = decode_publish(data, start, position, end, version, self.known_topics, topic)
                 if publish.topic is not topic:
                     self._remember(publish.topic)
                 packet = publish
