@@ -57,7 +57,8 @@ class CellLinks:
 
     def _have_acknowledged(self, broker: Broker) -> None:
         """CL-3: PUBACK waits for the cells that get a message."""
-        crossings = self.filters.crossings = broker.barrier = broker.handlers.barrier = Crossings(broker.wheel)
+        crossings = Crossings(broker.wheel, asyncio.get_running_loop().call_soon)
+        self.filters.crossings = broker.barrier = broker.handlers.barrier = crossings
         for link in self.filters.links:
             link.client.session.outbound.journal = LinkCrossings(crossings)
 

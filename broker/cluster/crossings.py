@@ -1,12 +1,13 @@
 """CL-3 without a journal: PUBACK waits until the cells that get the message have acknowledged it.
 
-Else a crash of the publisher's cell would lose an acknowledged message for a client that is still there. Each delivery
-to a link has a number. PUBACK waits for the last one, as with a journal it waits for a commit.
+Else a crash of the publisher's cell would lose an acknowledged message for a client that is still there. All deliveries
+to links in one turn of the loop are a batch, which has a number. PUBACK waits for it, as with a journal it waits for a
+commit.
 """
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
 from broker.runtime.barrier import Barrier
 from broker.runtime.clock import SECOND
@@ -21,69 +22,80 @@ PATIENCE: Final = SECOND
 """Microseconds for which PUBACK waits. Then it is sent, and nobody waits for that cell until it acknowledges again."""
 
 
-class _Pending(NamedTuple):
-    number: int
-    at: int
-    link: "LinkCrossings"
+@final
+class _Batch:
+    """What goes to links in one turn."""
+
+    def __init__(self, number: int, at: int) -> None:
+        self.number = number
+        self.at = at
+        self.open = True
+        """Whether the turn has not ended."""
+        self.left = 0
+        """Links that have not acknowledged all of it."""
+        self.crossings: list[_Crossing] = []
 
 
 @final
 class Crossings(Barrier):
     """All deliveries to other cells that are not acknowledged, in their order."""
 
-    def __init__(self, wheel: Wheel) -> None:
+    def __init__(self, wheel: Wheel, soon: Callable[[Callable[[], None]], object]) -> None:
+        """`soon` calls in the next turn."""
         super().__init__()
         self._wheel = wheel
-        self._offered = 0
-        self._asked = 0
-        self._pending: deque[_Pending] = deque()
-        self._done: set[int] = set()
+        self._soon = soon
+        self._batch = _Batch(0, 0)
+        self._batch.open = False
+        self._crossed = False
+        self._pending: deque[_Batch] = deque()
         self._waiting: deque[tuple[int, Endpoint]] = deque()
         self._timed = False
 
     def crossed(self) -> int:
-        """The number of the last delivery since this was asked; 0 = there was none."""
-        asked, self._asked = self._asked, self._offered
-        return self._offered if self._offered > asked else 0
+        """The number of the batch that something has been added to since this was asked; 0 = nothing has."""
+        crossed, self._crossed = self._crossed, False
+        return self._batch.number if crossed else 0
 
-    def begin(self, link: "LinkCrossings") -> int:
-        """A delivery goes to a link; returns its number."""
-        self._offered += 1
-        self._pending.append(_Pending(self._offered, self._wheel.now, link))
-        if not self._timed:
-            self._timed = True
-            self._wheel.add(self._wheel.now + TICK, _CrossingTimer(self, self._wheel))
-        return self._offered
+    def current(self) -> _Batch:
+        """The batch of this turn, to which something is added."""
+        self._crossed = True
+        batch = self._batch
+        if not batch.open:
+            batch = self._batch = _Batch(batch.number + 1, self._wheel.now)
+            self._pending.append(batch)
+            self._soon(self.end_turn)
+            if not self._timed:
+                self._timed = True
+                self._wheel.add(self._wheel.now + TICK, _CrossingTimer(self, self._wheel))
+        return batch
 
-    def done(self, number: int) -> None:
-        """A delivery is acknowledged, or dropped."""
-        if number > self.committed:
-            self._done.add(number)
-            self._advance()
+    def end_turn(self) -> None:
+        """The batch is complete."""
+        self._batch.open = False
+        self.advance()
 
     def wait(self, endpoint: Endpoint, commit: int) -> None:
-        """Have the endpoint's socket write on when all up to this one are."""
+        """Have the endpoint's socket write on when all up to this batch are acknowledged."""
         self._waiting.append((commit, endpoint))
 
     def give_up(self, now: int) -> bool:
-        """Wait no more for cells that have not acknowledged for PATIENCE; returns whether any delivery is left."""
+        """Wait no more for cells that have not acknowledged for PATIENCE; returns whether any batch is left."""
         while self._pending and self._pending[0].at + PATIENCE <= now:
-            first = self._pending.popleft()
-            if first.number in self._done:
-                self._done.discard(first.number)
-            else:
-                first.link.stalled = True
-            self.committed = first.number
-        self._advance()
+            batch = self._pending.popleft()
+            for crossing in batch.crossings:
+                if crossing.places:
+                    crossing.link.stalled = True
+            self.committed = batch.number
+        self.advance()
         self._timed = len(self._pending) > 0
         return self._timed
 
-    def _advance(self) -> None:
-        pending, done = self._pending, self._done
-        while pending and (pending[0].number in done or pending[0].link.stalled):
-            number = pending.popleft().number
-            done.discard(number)
-            self.committed = number
+    def advance(self) -> None:
+        """Something may have been acknowledged: write what waits for it."""
+        pending = self._pending
+        while pending and not pending[0].open and not pending[0].left:
+            self.committed = pending.popleft().number
         waiting = self._waiting
         while waiting and waiting[0][0] <= self.committed:
             waiting.popleft()[1].socket.on_commit()
@@ -97,18 +109,20 @@ class LinkCrossings(QueueJournal):
         self.stalled = False
         """Whether nobody waits for the other cell, because it has not acknowledged for PATIENCE."""
         self._crossings = crossings
+        self._last: _Crossing | None = None
 
     def add(self, publish: Publish) -> Publish:
-        """Number a delivery. Returns one of its own."""
+        """Add a delivery to the batch of this turn. Returns one of its own."""
         if self.stalled:
             return publish
+        batch, last = self._crossings.current(), self._last
+        if last is None or last.batch is not batch:
+            last = self._last = _Crossing(self._crossings, batch, self)
+            batch.crossings.append(last)
+            batch.left += 1
         own = publish.copy()
-        own.holder = _Crossing(self._crossings.begin(self), self._done)
+        own.holder = last
         return own
-
-    def _done(self, number: int) -> None:
-        self.stalled = False
-        self._crossings.done(number)
 
     def owns(self, publish: Publish) -> bool:
         """Nothing is in a journal."""
@@ -133,20 +147,25 @@ class LinkCrossings(QueueJournal):
 
 @final
 class _Crossing(Holder):
-    """One delivery to a link."""
+    """What goes to one link in one turn."""
 
-    def __init__(self, number: int, done: Callable[[int], None]) -> None:
-        self._number = number
-        self._done = done
-        self._places = 0
+    def __init__(self, crossings: Crossings, batch: _Batch, link: LinkCrossings) -> None:
+        self.batch = batch
+        self.link = link
+        self.places = 0
+        """How many of its deliveries are not acknowledged."""
+        self._crossings = crossings
 
     def hold(self, publish: Publish) -> None:
-        self._places += 1
+        self.places += 1
 
     def release(self, publish: Publish) -> None:
-        self._places -= 1
-        if self._places == 0:
-            self._done(self._number)
+        self.places -= 1
+        if self.places == 0:
+            self.link.stalled = False
+            self.batch.left -= 1
+            if not self.batch.open:
+                self._crossings.advance()
 
     def is_blocking(self) -> bool:
         return False

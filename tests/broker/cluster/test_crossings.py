@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -81,35 +81,51 @@ def test_a_stalled_cell_is_not_waited_for_again_and_again(broker: BrokerProcess)
         assert [subscriber.receive_message().payload for _ in range(20)] == [b"%d" % number for number in range(20)]
 
 
-@given(steps=st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=40), data=st.data())
-def test_it_reaches_a_number_when_all_before_it_are_done(steps: list[tuple[int, bool]], data: st.DataObject) -> None:
-    """Whatever the order in which cells acknowledge."""
-    crossings = Crossings(Wheel(0))
+def new_crossings() -> tuple[Crossings, list[Callable[[], None]]]:
+    """Crossings, and what is called in the next turn."""
+    turn: list[Callable[[], None]] = []
+    return Crossings(Wheel(0), turn.append), turn
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["begin", "end", "turn"])), max_size=60)
+
+
+@given(steps=STEPS, data=st.data())
+def test_it_reaches_a_batch_when_all_before_it_are_done(steps: list[tuple[int, str]], data: st.DataObject) -> None:
+    """Whatever the order in which cells acknowledge: a batch is what goes to links in one turn."""
+    crossings, turn = new_crossings()
     links = [LinkCrossings(crossings) for _ in range(3)]
-    open_ones: dict[int, Publish] = {}
-    count = 0
-    for place, begins in steps:
-        if begins or not open_ones:
-            count += 1
-            open_ones[count] = links[place].add(Publish(b"t", b"", 1))
-            hold(open_ones[count])
-            assert crossings.crossed() == count
-        else:
-            release(open_ones.pop(data.draw(st.sampled_from(sorted(open_ones)))))
-        assert crossings.committed == min(open_ones, default=count + 1) - 1
+    open_ones: list[tuple[int, Publish]] = []
+    batches = 0
+    for place, step in steps:
+        if step == "turn":
+            while turn:
+                turn.pop()()
+        elif step == "begin":
+            batches += not turn
+            publish = links[place].add(Publish(b"t", b"", 1))
+            hold(publish)
+            open_ones.append((batches, publish))
+            assert crossings.crossed() == batches
+            assert crossings.crossed() == 0
+        elif not turn and open_ones:  # no acknowledgement comes in the turn in which it is sent
+            release(open_ones.pop(data.draw(st.integers(0, len(open_ones) - 1)))[1])
+        first_open = min([number for number, _ in open_ones], default=batches + 1)
+        assert crossings.committed == (first_open if not turn else min(first_open, batches)) - 1
 
 
 def test_only_the_cell_that_acknowledges_nothing_is_not_waited_for() -> None:
     """What others have acknowledged behind it is no sign of theirs; with its next acknowledgement it is waited for."""
-    crossings = Crossings(Wheel(0))
+    crossings, turn = new_crossings()
     stalled, healthy = LinkCrossings(crossings), LinkCrossings(crossings)
     first, second = (link.add(Publish(b"t", b"", 1)) for link in (stalled, healthy))
     for publish in (first, second):
         hold(publish)
+    turn.pop()()
     release(second)
     assert crossings.committed == 0
     crossings.give_up(PATIENCE)
-    assert (crossings.committed, stalled.stalled, healthy.stalled) == (2, True, False)
+    assert (crossings.committed, stalled.stalled, healthy.stalled) == (1, True, False)
     assert stalled.add(first) is first
     release(first)
     assert not stalled.stalled
