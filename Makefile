@@ -95,6 +95,10 @@ conformance: $(STAMPS)/test ## Test Sluice, or ARGS="--host H --port P", against
 model: $(STAMPS)/test ## Compare the session with the model of its rules. ARGS="--steps 1000000 --seed 7", "--kept --groups".
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.model $(ARGS)
 
+.PHONY: simulation
+simulation: $(STAMPS)/test ## Run several cells with crashes and broken links, seed by seed. ARGS="--seeds 20000", "--seed 7".
+	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.simulation $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(STAMPS)/fuzz ## Search for input that breaks Sluice. ARGS="--seconds 600", "--replay FILE", "--help".
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m tests.fuzz $(ARGS)

@@ -194,7 +194,7 @@ class Sessions:
         if client.kept is not None:
             self._last_end = client.kept.end()
         client.expires_at = 0
-        subscriptions = session.subscriptions
+        subscriptions, session.subscriptions = session.subscriptions, None  # first: a SUBACK may have waited for these
         if subscriptions is not None:
             for topic_filter in subscriptions:
                 self._messages.router.unsubscribe(session.outbound, topic_filter)
@@ -212,7 +212,6 @@ class Sessions:
         self.clients.remove(client)
         self.quotas.leave(client)
         # Timers may hold the session for another HORIZON, and its client may begin and end many of them.
-        session.subscriptions = None
         session.client_id = ""
 
     def _keep_ended(self, session: Session, groups: list[str], now: int) -> None:

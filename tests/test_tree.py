@@ -61,7 +61,6 @@ TESTED_WITH: Final = {
             "broker/cluster/cell_link",
             "broker/cluster/link_side",
             "broker/cluster/cell_links",
-            "broker/cluster/own_filters",
             "broker/cluster/controls",
             "broker/cluster/held_publishers",
             "broker/cluster/link_controls",

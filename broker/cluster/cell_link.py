@@ -49,18 +49,25 @@ class CellLink:
         self.number = number
         self.connection: Peer | None = None
         """None until CONNACK."""
-        self.unanswered: dict[int, list[str]] = {}
+        self.unanswered: dict[int, list[OwnFilter]] = {}
         """Filters by the packet id of their SUBSCRIBE; UNSUBSCRIBE has none."""
         self._broker = broker
         self._side = side
-        self._own = own
+        self.own = own
+        """The filters that the other cell has to know, and all that cells have told this one."""
         self._order = order
         self.told = False
         """Whether the other cell has told all its filters since it connected."""
         self.known = False
         """Whether it knows all of this one."""
+        self.lives = False
+        """Whether the other cell runs, for all that is known: a connection may be lost, and opened again."""
         self.on_ready: Callable[[], None] | None = None
-        """Called once both are so."""
+        """Called once `told` and `known` are so."""
+        self.on_lost: Callable[[], None] | None = None
+        """Called when a connection is lost."""
+        self._awaited: list[OwnFilter] = []
+        """Filters that the other cell is told when it is connected again, and that SUBACKs wait for."""
         self.pending: list[OwnFilter] = []
         """Filters that the other cell is told in the next turn."""
         self._soon = soon
@@ -72,7 +79,8 @@ class CellLink:
         self.groups = RemoteGroups(self, self._tell, soon)
         self.members = RemoteMembers(broker, own, self._tell, soon)
         self.controls = LinkControls(broker, self.groups, self.members, self._joined, self._tell)
-        self._restored = broker.clients.get(client_id_of(number)) is not None
+        self.session_present = broker.clients.get(client_id_of(number)) is not None
+        """Whether this end has the session of an earlier connection."""
         self.client = self._begin(now)
 
     def _begin(self, now: int) -> Client:
@@ -104,17 +112,16 @@ class CellLink:
     def _keep(self, client: Client) -> None:
         self._broker.sessions.keep(client, 5, Owner(None, _ROLES, "", CELL), None)
 
-    def session_present(self) -> bool:
-        """Whether this end has the session of an earlier connection."""
-        return self._restored
-
     # -- the connection
 
     def attach(self, connection: Peer, other_has_one: bool, now: int) -> None:
         """Run the session on a connection that both ends have accepted."""
-        before, self.connection = self.connection, connection
+        before = self.connection
         if before is not None:
+            self._lose(now)
             before.close(reason="the other cell has connected again")
+        self.connection = connection
+        self.lives = True
         broker, client = self._broker, self.client
         session = client.session
         connection.client = client
@@ -123,13 +130,14 @@ class CellLink:
         broker.clients.note_bridge()
         if broker.sessions.durable:
             self._keep(client)
-        if not (other_has_one and self._restored):
+        if not (other_has_one and self.session_present):
             commit = session.inbound.begin_anew()
             if commit:
                 connection.socket.hold_until(commit)
-        self._restored = True
+        self.session_present = True
         self._former = set(session.subscriptions or ())
-        self._tag ^= TAG + 1
+        self._tag = (self._tag + TAG + 1) & 0xFF
+        self.own.remote.drop(self._tag)  # of a connection long ago: three since then have told nothing to the end
         connection.session = session  # needed by `arm`, which `connect` may call
         session.connect(connection, 5, PACKET_IDS, 0, now, rewriter=LinkWriter(self._order))
         connection.start(session, 0)
@@ -155,7 +163,7 @@ class CellLink:
         """The other cell knows a member of a group whose home it is."""
         name = self.groups.name_of(member)
         if name:
-            self._own.known_at(self.number, [name])
+            self.own.known_at(self.number, [OwnFilter(name, False)])
 
     def is_open(self) -> bool:
         """Whether the other cell is connected."""
@@ -164,18 +172,29 @@ class CellLink:
     def closed(self, connection: Peer, now: int) -> None:
         """A connection is closed; what waits for it stays in the session."""
         if self.connection is connection:
-            self.connection = None
-            self.controls.end(self.client.session.outbound, now)
-            self.told = self.known = False
-            self._give_up_answers()
+            self._lose(now)
+            if self.on_lost is not None:
+                self.on_lost()
 
-    def _give_up_answers(self) -> None:
-        """CL-1: a cell that does not live is not waited for."""
-        unanswered, self.unanswered = self.unanswered, {}
-        pending = [each.topic_filter for each in self.pending]
+    def _lose(self, now: int) -> None:
+        self.connection = None
+        self.controls.end(self.client.session.outbound, now)
+        self.told = self.known = False
+        for told in [*self.unanswered.values(), self.pending]:
+            self._awaited += told
+        self.unanswered.clear()
         self.pending.clear()
-        for topic_filters in [*unanswered.values(), pending, self.groups.names()]:
-            self._own.known_at(self.number, topic_filters)
+
+    def gone(self) -> None:
+        """CL-1: a cell that does not live is not waited for."""
+        if self.connection is None:
+            self.lives = False
+            self._awaited += [OwnFilter(name, False) for name in self.groups.names()]
+            self._answer()
+
+    def _answer(self) -> None:
+        awaited, self._awaited = self._awaited, []
+        self.own.known_at(self.number, awaited)
 
     # -- filters of the other cell
 
@@ -184,11 +203,11 @@ class CellLink:
         for each in subscriptions:
             topic = each.topic_filter.encode()
             if each.no_local and not is_wildcard(topic):  # no kept session has it
-                self._own.remote.add(topic, self._tag)
+                self.own.remote.add(topic, self._tag)
                 self._broker.router.cached.forget(topic)
             else:
                 each.no_local = False
-                self._own.remote.remove(topic, self._tag)  # a kept session has it by now
+                self.own.remote.remove(topic, self._tag)  # a kept session has it by now
                 self._former.discard(each.topic_filter)
                 self._broker.subscribing.add(self.client, [each], now)
 
@@ -196,15 +215,18 @@ class CellLink:
         """It has none with these any more."""
         for topic_filter in topic_filters:
             topic = topic_filter.encode()
-            if self._own.remote.remove(topic, self._tag):
+            if self.own.remote.remove(topic, self._tag):
                 self._broker.router.cached.forget(topic)
             self._broker.subscribing.end(self.client, topic_filter)
 
     def end_former(self) -> None:
         """It has told all its filters since it connected."""
         former, self._former = self._former, set()
-        self.unsubscribed(list(former))
-        self._own.remote.drop(self._tag ^ TAG + 1)
+        for topic_filter in former:  # not `unsubscribed`: now perhaps only clients that are not kept have it
+            self._broker.subscribing.end(self.client, topic_filter)
+        for tag in range(self._tag & TAG, 0x100, TAG + 1):
+            if tag != self._tag:
+                self.own.remote.drop(tag)
         self._broker.router.forget_topics()
         self.members.end_former()
         self.told = True
@@ -213,6 +235,7 @@ class CellLink:
     def all_known(self) -> None:
         """It knows all filters of this cell."""
         self.known = True
+        self._answer()
         self._note_ready()
 
     @property
@@ -226,14 +249,12 @@ class CellLink:
 
     # -- filters of this cell
 
-    def own_filters(self) -> list[OwnFilter]:
-        """All that the other cell has to know."""
-        return self._own.all()
-
     def tell(self, told: OwnFilter) -> bool:
         """CL-1: tell the other cell of a filter, in the next turn with others; False if it does not live."""
         if not self.is_open():
-            return False
+            if self.lives:
+                self._awaited.append(told)
+            return self.lives
         if not self.pending:
             self._soon(self._tell_pending)
         self.pending.append(told)
@@ -242,7 +263,9 @@ class CellLink:
     def _tell_pending(self) -> None:
         pending, connection = self.pending[:], self._open()
         self.pending.clear()
-        if connection is not None:
+        if connection is None:
+            self._awaited += pending
+        else:
             for first in range(0, len(pending), MOST_FILTERS):
                 self._side.subscribe(connection, self, pending[first : first + MOST_FILTERS])
 
@@ -260,4 +283,4 @@ class CellLink:
 
     def answered(self, packet_id: int) -> None:
         """The other cell has answered SUBSCRIBE or UNSUBSCRIBE."""
-        self._own.known_at(self.number, self.unanswered.pop(packet_id, []))
+        self.own.known_at(self.number, self.unanswered.pop(packet_id, []))

@@ -1,10 +1,11 @@
 """All links of one cell: of two cells the one with the higher number opens the connection."""
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from broker.broker import Broker
 from broker.cluster.cell import Cell, client_id_of
@@ -50,6 +51,8 @@ class CellLinks:
             link = CellLink(broker, number, self._side, self.filters, order, loop.call_soon, now)
             self.by_number[number] = link
             link.on_ready = self._look
+            if number > cell.number:
+                link.on_lost = partial(self._look_for, link)
             self.filters.links.append(link)
         if not broker.sessions.durable:
             self._have_acknowledged(broker)
@@ -107,17 +110,35 @@ class CellLinks:
             return
         socket = ClientSocket(self._handlers, CELL)
         self._side.dials(socket.connection, link, partial(self._dial_again, link))
-        task = asyncio.get_running_loop().create_task(_open(socket, self._cell.links_at(link.number)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._run(_open(socket, self._cell.links_at(link.number), link))
 
     def _dial_again(self, link: CellLink) -> None:
         asyncio.get_running_loop().call_later(RETRY, self._dial, link)
 
+    def _look_for(self, link: CellLink) -> None:
+        """CL-1: a cell that opens its links itself has lost one: soon look whether it lives."""
+        looking = partial(_look_for, self._cell.links_at(link.number), link)
+        asyncio.get_running_loop().call_later(RETRY, lambda: self._run(looking()))
 
-async def _open(socket: ClientSocket, path: Path) -> None:
+    def _run(self, job: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(job)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _open(socket: ClientSocket, path: Path, link: CellLink) -> None:
     """Connect to a cell; if it is not up, the link is closed."""
     try:
         await asyncio.get_running_loop().create_unix_connection(lambda: cast("asyncio.Protocol", socket), str(path))
     except OSError as error:
+        link.gone()
         socket.connection_lost(error)
+
+
+async def _look_for(path: Path, link: CellLink) -> None:
+    try:
+        transport, _ = await asyncio.get_running_loop().create_unix_connection(asyncio.Protocol, str(path))
+    except OSError:
+        link.gone()
+    else:
+        transport.close()

@@ -11,9 +11,9 @@ class Cells:
 
     def __init__(self, broker: Broker, cell: Cell, now: int) -> None:
         """Create it once the journal has been read."""
-        self._links = CellLinks(broker, cell, now)
+        self.links = CellLinks(broker, cell, now)
         self._homes = HomeCells(broker, cell)
-        router, filters = broker.router, self._links.filters
+        router, filters = broker.router, self.links.filters
         held = [
             (client.session.outbound, subscription)
             for client in broker.clients.known()  # of the journal
@@ -30,7 +30,7 @@ class Cells:
 
     async def start(self) -> None:
         """Join the others. Raises OSError."""
-        await self._links.start()
+        await self.links.start()
         await self._homes.open()
 
     def leave(self) -> None:
@@ -39,4 +39,4 @@ class Cells:
 
     async def drain(self) -> None:
         """Wait until each cell has what is for it, for a while; then leave them."""
-        await self._links.drain()
+        await self.links.drain()

@@ -65,7 +65,7 @@ class LinkSide(Side):
         link = self._links.get(connection)
         if link is not None:
             connection.decoder.use(5)
-            packet = Connect(self._own_id, not link.session_present(), version=5, properties=_told())
+            packet = Connect(self._own_id, not link.session_present, version=5, properties=_told())
             connection.socket.write(packet.encode(5))
 
     def on_packet(self, connection: Peer, packet: Packet, now: int) -> None:
@@ -82,7 +82,7 @@ class LinkSide(Side):
             if link is None:
                 raise MQTTError(reason_codes.CLIENT_IDENTIFIER_NOT_VALID, f"CONNECT of {packet.client_id!r:.100}")
             self._links[connection] = link
-            present = link.session_present()
+            present = link.session_present
             connection.client_id = packet.client_id
             connection.socket.write(Connack(present, reason_codes.SUCCESS, _told()).encode(5))
             other_has_one = not packet.clean_start
@@ -101,8 +101,7 @@ class LinkSide(Side):
         return self._links[connection].controls
 
     def _tell_all(self, connection: Peer, link: "CellLink") -> None:
-        link.pending.clear()  # they are among all
-        filters = link.own_filters()
+        filters = link.own.all()
         for first in range(0, len(filters), MOST_FILTERS):
             self.subscribe(connection, link, filters[first : first + MOST_FILTERS])
         link.groups.tell_all()
@@ -113,7 +112,7 @@ class LinkSide(Side):
         session = connection.session
         assert session is not None  # it is attached
         packet_id = free_packet_id(session, link.unanswered)
-        link.unanswered[packet_id] = [each.topic_filter for each in told]
+        link.unanswered[packet_id] = told
         wanted = [Subscription(each.topic_filter, 2, not each.kept, True, 2) for each in told]
         connection.socket.write(Subscribe(packet_id, wanted).encode(5))
 

@@ -16,6 +16,7 @@ class LinkWriter(Rewriter):
 
     def __init__(self, order: RetainedOrder) -> None:
         self.adds = LONGEST
+        self.form = 5  # as the decoder of the other cell has it, until it is told of another one
         self._order = order
         self._flow: i64 = -1
 

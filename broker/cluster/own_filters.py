@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PATIENCE: Final = 10 * SECOND
 """Microseconds for which SUBACK waits for other cells."""
 TAG: Final = 0x3F
-"""The bits of a tag in `RemoteFilters` that say the place of the link; the next one says which connection it was."""
+"""The bits of a tag in `RemoteFilters` that say the place of the link; the others say which connection it was."""
 _NOWHERE: Final[list[Outbound]] = []
 
 
@@ -37,6 +37,8 @@ class OwnFilter(NamedTuple):
     topic_filter: str
     kept: bool
     """Whether a kept session has it."""
+    ask: int = 0
+    """Which SUBSCRIBE of it this is: behind the answer to an earlier one the other cell may read UNSUBSCRIBE."""
 
 
 @final
@@ -55,8 +57,9 @@ class OwnFilters(OtherCells):
         """Filters of other cells."""
         self._kept: set[str] = set()
         """Filters that kept sessions have: other cells know them from their journals, too."""
-        self._unknown: dict[str, set[int]] = {}
-        """Cells that have not answered yet, by filter."""
+        self._asks = 0
+        self._unknown: dict[str, dict[int, int]] = {}
+        """Cells that have not answered yet, by filter: what they have to answer."""
         self._waiting: dict[str, list[PendingSuback]] = {}
         self._joined: dict[Outbound, dict[str, RemoteGroup]] = {}
         """The groups with another home, by session and name."""
@@ -91,8 +94,8 @@ class OwnFilters(OtherCells):
         else:
             joined[topic_filter] = link.groups.join(outbound, subscription)
             self._router.shared.elsewhere[outbound] = list(joined)
-        if link.is_open():
-            self._unknown.setdefault(topic_filter, set()).add(link.number)
+        if link.lives:
+            self._unknown.setdefault(topic_filter, {})[link.number] = 0
         return False
 
     def leaves(self, outbound: Outbound, name: str) -> bool:
@@ -107,6 +110,9 @@ class OwnFilters(OtherCells):
         if not joined:
             self._joined.pop(outbound, None)
             elsewhere.pop(outbound, None)
+        if name in self._unknown and not any(name in each for each in self._joined.values()):
+            del self._unknown[name]
+            self._answer(name)
         return True
 
     def ended(self, topic_filter: bytes) -> None:
@@ -116,11 +122,15 @@ class OwnFilters(OtherCells):
         if not name.startswith("$"):
             for link in self.links:
                 link.tell_end(name)
+            self._unknown.pop(name, None)
+            self._answer(name)
 
     def links_of(self, topic: bytes) -> list[Outbound]:
         """The links to cells that have this topic as a filter, beside those with a subscription to it."""
         links, found = self.links, self.remote.tags(topic)
-        return [links[each & TAG].client.session.outbound for each in found] if found else _NOWHERE
+        if not found:
+            return _NOWHERE
+        return [links[place].client.session.outbound for place in dict.fromkeys([each & TAG for each in found])]
 
     def detached(self, outbound: Outbound) -> None:
         """The client of a session is connected no longer."""
@@ -148,7 +158,9 @@ class OwnFilters(OtherCells):
             return
         if kept:
             self._kept.add(topic_filter)
-        asked = {link.number for link in self.links if link.tell(OwnFilter(topic_filter, kept))}
+        self._asks += 1
+        told = OwnFilter(topic_filter, kept, self._asks)
+        asked = {link.number: told.ask for link in self.links if link.tell(told)}
         if asked:
             self._unknown[topic_filter] = asked
 
@@ -172,17 +184,19 @@ class OwnFilters(OtherCells):
 
     # -- told by the links
 
-    def known_at(self, cell: int, topic_filters: list[str]) -> None:
+    def known_at(self, cell: int, told: list[OwnFilter]) -> None:
         """A cell knows these now, or does not live any more."""
-        for topic_filter in topic_filters:
+        for topic_filter, _, ask in told:
             unknown = self._unknown.get(topic_filter)
-            if unknown is None:
-                continue
-            unknown.discard(cell)
-            if not unknown:
-                del self._unknown[topic_filter]
-                for waiting in self._waiting.pop(topic_filter, []):
-                    waiting.one_is_known()
+            if unknown is not None and unknown.get(cell) == ask:
+                del unknown[cell]
+                if not unknown:
+                    del self._unknown[topic_filter]
+                    self._answer(topic_filter)
+
+    def _answer(self, topic_filter: str) -> None:
+        for waiting in self._waiting.pop(topic_filter, []):
+            waiting.one_is_known()
 
     # -- asked by SUBSCRIBE
 
