@@ -19,7 +19,7 @@ from config.cluster import CELL
 from protocol import properties as props
 from protocol.disconnect import Disconnect
 from protocol.errors import ProtocolError
-from session.flows import FIFO, flow_of, from_broker, from_client
+from session.flows import FIFO, PUBLISHING_BROKER, flow_of, from_broker, from_client
 from session.host import Host
 from session.limits import Limits
 from session.outbound import Outbound
@@ -149,6 +149,8 @@ class Clients:
         """Number of connected clients, without bridges and cells: `mqtt.max_connections` is about those that come."""
         self.bridges = 0
         """Number of connected bridges and cells."""
+        self._brokers: dict[Client, None] = {}
+        """Those that are, or have been, other brokers."""
         self._places: list[Client | None] = []
         self._free: list[int] = []  # places of clients that are gone
 
@@ -182,6 +184,7 @@ class Clients:
     def remove(self, client: Client) -> None:
         """Forget a client, whose session has ended."""
         del self.by_id[client.session.client_id]
+        self._brokers.pop(client, None)
         self._places[client.place] = None
         self._free.append(client.place)
 
@@ -192,9 +195,18 @@ class Clients:
         """The client with this id; None if there is none."""
         return self.by_id.get(client_id)
 
-    def at(self, number: int) -> Client | None:
-        """The client with this number in the flow of what it publishes; None if it has gone."""
-        return self._places[number - 1] if 0 < number <= len(self._places) else None
+    def note_broker(self, client: Client, broker_id: int) -> None:
+        """The client says which broker it is; -1 = it says that it is none."""
+        client.broker_id = broker_id
+        if broker_id > 0:
+            self._brokers[client] = None
+
+    def publishers(self, number: int) -> list[Client]:
+        """Those with this number in the flow of what they publish; none if they have gone."""
+        if number >= PUBLISHING_BROKER:
+            return [each for each in self._brokers if each.broker_id == number - PUBLISHING_BROKER]
+        client = self._places[number - 1] if 0 < number <= len(self._places) else None
+        return [] if client is None else [client]
 
     def outbound(self, client_id: str) -> Outbound | None:
         """The outbound side of a client's session; None if it has no session."""

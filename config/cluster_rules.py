@@ -8,7 +8,6 @@ from config.rules import BrokenRule
 
 KEYS: Final[tuple[Path, ...]] = (
     ("addresses",),
-    ("bridges",),
     ("quotas",),
     ("mqtt", "max_connections"),
 )

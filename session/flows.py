@@ -29,6 +29,9 @@ KEPT: Final = 0xFFFFFF
 
 _NUMBER: Final = 24
 
+PUBLISHING_BROKER: Final = 1 << 36
+"""In the number of a publisher: it is a broker, and the rest is its id. No client has such a number."""
+
 FIFO: Final = -1
 PUBLISHER: Final = 0
 USER: Final = FLOW_BITS
@@ -52,9 +55,13 @@ def from_client(flow: int, number: int) -> int:
     return flow | number << _NUMBER
 
 
-def client_of(flow: i64) -> i64:
-    """The number of the client that has sent it; 0 = none of this process."""
-    return 0 if flow & BROKER else flow >> _NUMBER
+def publisher_of(flow: i64) -> i64:
+    """A number for who has sent it: that of a client of this process, from PUBLISHING_BROKER on the id of a broker.
+
+    0 = it cannot be told.
+    """
+    number = flow >> _NUMBER
+    return PUBLISHING_BROKER | number if flow & BROKER and number else number
 
 
 def broker_of(flow: i64) -> i64:

@@ -130,7 +130,7 @@ class LocalSession:
         told = connack.properties or {}
         connection.client = client
         connection.maximum_packet_size = props.integer(told, props.MAXIMUM_PACKET_SIZE)
-        client.broker_id = broker_id(told)
+        broker.clients.note_broker(client, broker_id(told))
         client.attach(connection, client.identity, client.expiry_interval, False)
         rights_changed = client.rights_changed
         broker.handshake.attach(connection, client, client.permissions)

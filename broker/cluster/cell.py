@@ -2,8 +2,10 @@
 
 from pathlib import Path
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from broker.cluster.slots import home_of
+from config.bridge import Bridge
 from config.cluster import CELL
 from config.memory import watermark
 from config.models import Config
@@ -26,6 +28,11 @@ class Cell(NamedTuple):
     def others(self) -> list[int]:
         """The numbers of the other cells."""
         return [number for number in range(1, self.cells + 1) if number != self.number]
+
+    @property
+    def broker_id(self) -> str:
+        """The id of the broker that all cells are (broker/routing/via.py): the same while the keeper runs."""
+        return f"{crc32(str(self.directory).encode()) | 1:08x}"
 
     def is_home(self, client_id: str) -> bool:
         """Whether this cell serves a client."""
@@ -60,7 +67,9 @@ def number_of(client_id: str) -> int:
 
 
 def configuration_of(config: Config, number: int, cells: int) -> Config:
-    """The configuration of one of so many cells: its name and its journal have its number, and memory is shared out."""
+    """The configuration of one of so many cells: its name and its journal have its number, memory is shared out, and
+    it has the bridges whose home it is.
+    """
     own = config.persistence
     directory = None if own.directory is None else journal_of(own.directory, number)
     return config.model_copy(
@@ -69,8 +78,14 @@ def configuration_of(config: Config, number: int, cells: int) -> Config:
             "cluster": config.cluster.model_copy(update={"workers": cells}),  # `auto` may be another number by now
             "memory_watermark": watermark(config).bytes // cells,
             "persistence": own.model_copy(update={"directory": directory}),
+            "bridges": [_named(each, config) for each in config.bridges if home_of(each.local_id, cells) == number],
         }
     )
+
+
+def _named(bridge: Bridge, config: Config) -> Bridge:
+    """The bridge, whose client id at the remote broker does not depend on its cell."""
+    return bridge.model_copy(update={"client_id": bridge.client_id or f"{config.node_name}-{bridge.name}"})
 
 
 def journal_of(directory: Path, number: int) -> Path:

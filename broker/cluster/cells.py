@@ -11,6 +11,7 @@ class Cells:
 
     def __init__(self, broker: Broker, cell: Cell, now: int) -> None:
         """Create it once the journal has been read."""
+        broker.via.broker_id = cell.broker_id
         self.links = CellLinks(broker, cell, now)
         self._homes = HomeCells(broker, cell)
         router, filters = broker.router, self.links.filters

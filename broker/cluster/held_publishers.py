@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from broker.clients import Clients
+from broker.clients import Client, Clients
 from session.pacing import Pacer, Publisher
 
 _NEVER: Final = 1 << 62
@@ -14,28 +14,33 @@ class HeldPublishers:
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
-        self._held: dict[int, _RemoteQueues] = {}
+        self._held: dict[int, list[_RemoteQueues]] = {}
+        """By publisher: a broker may have several connections."""
 
     def pause(self, number: int, now: int) -> None:
         """The other cell asks to hold one back."""
-        client = self._clients.at(number)
-        if client is None or number in self._held:
+        if number in self._held:
             return
-        queues = _RemoteQueues()
-        if client.session.outbound.pace(queues, now):
-            self._held[number] = queues
+        held = [queues for client in self._clients.publishers(number) if (queues := _held_back(client, now))]
+        if held:
+            self._held[number] = held
 
     def resume(self, number: int, now: int) -> None:
         """It needs to no longer."""
-        queues = self._held.pop(number, None)
-        if queues is not None:
+        for queues in self._held.pop(number, ()):
             queues.end(now)
 
     def end(self, now: int) -> None:
         """The link is closed."""
         held, self._held = self._held, {}
-        for queues in held.values():
-            queues.end(now)
+        for each in held.values():
+            for queues in each:
+                queues.end(now)
+
+
+def _held_back(client: Client, now: int) -> "_RemoteQueues | None":
+    queues = _RemoteQueues()
+    return queues if client.session.outbound.pace(queues, now) else None
 
 
 @final

@@ -13,7 +13,7 @@ from broker.cluster.remote_publishers import RemotePublishers
 from broker.connection.peer import Peer
 from protocol.errors import ProtocolError
 from protocol.publish import Publish
-from session.flows import KEPT, client_of
+from session.flows import BROKER, KEPT, publisher_of
 from session.outbound import Outbound
 from session.session import Session
 
@@ -44,8 +44,8 @@ class LinkControls:
         topic = publish.topic
         if topic == SOURCE:
             connection.decoder.publish_version, flow = read_source(publish.payload)
-            session.flow = flow & KEPT  # the number is of its own process
-            self._remote.use(session.outbound, client_of(flow), now)
+            session.flow = flow if flow & BROKER else flow & KEPT  # the number of a client is of its own process
+            self._remote.use(session.outbound, publisher_of(flow), now)
         elif topic == PAUSE:
             self._held.pause(read_number(publish.payload), now)
         elif topic == RESUME:

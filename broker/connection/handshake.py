@@ -230,7 +230,7 @@ class Handshake:
         self._sessions.admit(client_id, identity, expiry_interval > 0, packet.clean_start, now)
         client, present = self._open_session(connection, packet.clean_start, identity, now)
         connack.session_present = present and not packet.mqtt31  # its byte is reserved in MQTT 3.1
-        client.broker_id = broker_id(asked)
+        self._clients.note_broker(client, broker_id(asked))
         client.attach(connection, identity, expiry_interval, packet.bridge)
         client.asked_to_last = asked_expiry > 0
         self.attach(connection, client, permissions)

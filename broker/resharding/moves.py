@@ -5,18 +5,14 @@ of the group's name. A group without members ends.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, final
+from typing import final
 
 from broker.cluster.cell import number_of
 from broker.cluster.slots import home_of
 from broker.resharding.old_journal import OldJournal
 from broker.storage import records
 from broker.storage.saved import SavedSession
-from config.bridge import CLIENT_ID as BRIDGE
 from protocol.topics import split_share
-
-FIRST: Final = 1
-"""The cell that has the sessions of bridges."""
 
 
 @final
@@ -82,7 +78,7 @@ class Moves:
         for each in _by_number(journal):
             if each.group or each.topic or number_of(each.client_id):
                 continue
-            home = FIRST if each.client_id.startswith(BRIDGE) else home_of(each.client_id, self._cells)
+            home = home_of(each.client_id, self._cells)
             queue = self._new(home, each)
             self._moved[journal.number, each.number] = queue, 0
             self.sessions += not each.is_will() and not each.is_former()

@@ -31,7 +31,6 @@ def test_other_numbers_are_mistakes(written: object) -> None:
     ("sections", "key"),
     [
         ({"addresses": [{"match": "a/#", "max_size_bytes": "1MB"}]}, "addresses"),
-        ({"bridges": [{"name": "b", "address": "h", "topics": [{"filter": "a/#"}]}]}, "bridges"),
         ({"quotas": [{"users": ["a"], "max_mqueue_len": 5}]}, "quotas"),
         ({"mqtt.max_connections": 100}, "mqtt.max_connections"),
     ],

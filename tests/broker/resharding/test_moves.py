@@ -113,14 +113,14 @@ def test_a_group_has_its_queue_at_its_home(tmp_path: Path, workers: int) -> None
     assert len(kept[0]) == 5
 
 
-def test_sessions_of_bridges_are_in_the_first_cell(tmp_path: Path) -> None:
-    """One process has the bridges."""
+def test_sessions_of_bridges_are_in_their_homes(tmp_path: Path) -> None:
+    """As those of clients: the cell that opens a bridge has its session."""
     bridges = [Kept(f"$bridge/b{number}", [Delivery(b"x")]) for number in range(8)]
     directory = write_journal(tmp_path / "journal", bridges)
     reshard(directory, 4)
     kept, _ = read_journals(directory)
-    assert [each.name for each in kept[1]] == [each.name for each in bridges]
-    assert not any(kept[cell] for cell in (2, 3, 4))
+    for cell in (1, 2, 3, 4):
+        assert [each.name for each in kept[cell]] == [each.name for each in bridges if home_of(each.name, 4) == cell]
 
 
 def test_a_message_for_many(tmp_path: Path) -> None:
