@@ -95,14 +95,15 @@ class Broker:
 
     _guard: RetainedGuard | None = None
 
-    def __init__(self, config: Config, now: int, gate: bool = True, journal: Journal | None = None) -> None:
-        """`journal`: None = nothing survives the process (FC-27)."""
+    def __init__(
+        self, config: Config, now: int, gate: bool = True, journal: Journal | None = None, guard: Guard | None = None
+    ) -> None:
+        """`journal`: None = nothing survives the process (FC-27); `guard`: None = this broker counts failed logins."""
         self.settings = settings = Settings(config, gate)
         self.journal = journal
         self.totals = Totals()
         self.events = Events(self.totals, config.log.level)
-        self.wheel = Wheel(now)
-        self.run_queue = RunQueue()
+        self.wheel, self.run_queue = Wheel(now), RunQueue()
         self.topic_rules = topic_rules = TopicRules(config)
         self.authorizer = authorizer = Authorizer(config) if config.authorization.has_rules else None
         self.capabilities = capabilities = Capabilities(config)
@@ -128,7 +129,7 @@ class Broker:
         self.drop_events = self._new_drop_events(config)
         self.connections = Connections()
         self._admission = Admission(settings, capabilities, topic_rules, self.clients)
-        guard = Guard.of(config.authentication.failed_logins)
+        guard = guard or Guard.of(config.authentication.failed_logins)
         self.authenticators = authenticators = open_authenticators(config, guard, self.connections)
         self.access = Access(config, guard, None if authenticators is None else authenticators.chain)
         self._newcomers = newcomers = Newcomers(settings)

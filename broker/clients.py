@@ -1,6 +1,6 @@
 """The clients that have a session: for each client id the session, connection, expiry and delayed will."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr, u8
@@ -149,6 +149,8 @@ class Clients:
         """Number of connected clients, without bridges and cells: `mqtt.max_connections` is about those that come."""
         self.bridges = 0
         """Number of connected bridges and cells."""
+        self.on_detached: Callable[[], None] | None = None
+        """Called when a client is connected no longer; None = nobody needs to know."""
         self._brokers: dict[Client, None] = {}
         """Those that are, or have been, other brokers."""
         self._places: list[Client | None] = []
@@ -170,6 +172,8 @@ class Clients:
             self.bridges -= 1
         else:
             self.online -= 1
+        if self.on_detached is not None:
+            self.on_detached()
 
     def add(self, client: Client) -> None:
         """Register a client. Its id must not be in use."""

@@ -9,7 +9,6 @@ from config.rules import BrokenRule
 KEYS: Final[tuple[Path, ...]] = (
     ("addresses",),
     ("quotas",),
-    ("mqtt", "max_connections"),
 )
 
 

@@ -78,6 +78,17 @@ TESTED_WITH: Final = {
     ),
     **dict.fromkeys(
         (
+            "broker/connection/host_limits",
+            "broker/connection/turns",
+            "broker/server/asked_guard",
+            "broker/server/asked_limits",
+            "broker/server/host_counts",
+            "broker/server/questions",
+        ),
+        "broker/cluster/test_cells_limits.py",
+    ),
+    **dict.fromkeys(
+        (
             "broker/admin/cell_links",
             "broker/admin/host/app",
             "broker/admin/host/forwarding",

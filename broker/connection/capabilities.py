@@ -8,10 +8,12 @@ from config.models import Config
 from config.mqtt import CLIENT_ID, LARGEST_PACKET
 from protocol import properties as props
 from protocol import reason_codes
+from protocol.connack import Connack
 from protocol.connect import Connect
-from protocol.errors import MQTTError
+from protocol.errors import MQTTError, PacketTooLarge
 from protocol.primitives import MAXIMUM_UINT16
 from protocol.properties import Properties
+from protocol.replies import fits
 from protocol.subscribe import Subscribe
 from protocol.topics import split_share
 from session.limits import PACKET_IDS
@@ -149,3 +151,11 @@ def is_text(payload: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def fit(connack: Connack, own_properties: Properties, maximum_packet_size: int) -> None:
+    """Omit Response Information if CONNACK exceeds the client's Maximum Packet Size [MQTT-3.1.2-24]."""
+    if not fits(connack.encode(5), maximum_packet_size):
+        own_properties.pop(props.RESPONSE_INFORMATION, None)
+        if not fits(connack.encode(5), maximum_packet_size):
+            raise PacketTooLarge(f"CONNACK exceeds the client's Maximum Packet Size of {maximum_packet_size} bytes")

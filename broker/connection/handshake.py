@@ -16,13 +16,15 @@ from broker.auth.method import Answer
 from broker.auth.permissions import Permissions, Who
 from broker.clients import Client
 from broker.connection.admission import Admission, will_refused
-from broker.connection.capabilities import Capabilities
+from broker.connection.capabilities import Capabilities, fit
 from broker.connection.homes import Homes
+from broker.connection.host_limits import HostLimits
 from broker.connection.log import log_connected, log_taken_over
 from broker.connection.newcomers import Newcomers
 from broker.connection.peer import Peer
 from broker.connection.subscribing import Subscribing
-from broker.connection.timers import IdentityTimer, RefusalTimer
+from broker.connection.timers import IdentityTimer, refuse_later
+from broker.connection.turns import read_on, wait_for
 from broker.events import Events
 from broker.routing.via import Via, broker_id
 from broker.runtime.clock import SECOND, monotonic_us
@@ -37,10 +39,9 @@ from protocol.auth import Auth
 from protocol.connack import Connack
 from protocol.connect import Connect
 from protocol.disconnect import Disconnect
-from protocol.errors import MQTTError, PacketTooLarge, ProtocolError
+from protocol.errors import MQTTError, ProtocolError
 from protocol.packet import Packet
 from protocol.properties import Properties
-from protocol.replies import fits
 from session.session import Session
 
 BRIDGE_RECEIVE_MAXIMUM: Final = 20
@@ -80,6 +81,8 @@ class Handshake:
         self.authorizer = authorizer
         self.homes: Homes | None = None
         """None: there is one cell."""
+        self.host_limits: HostLimits | None = None
+        """What limits are kept to by all cells together; None: there is one cell."""
 
     def on_packet(self, connection: Peer, packet: Packet, now: int) -> None:
         """Handle a packet of a client without a session. Raises MQTTError to refuse the client."""
@@ -89,10 +92,8 @@ class Handshake:
             authentication = connection.authentication
             assert authentication is not None  # without it, CONNECT has been answered
             turn = authentication.turn(now)
-            if turn is not None and turn.waiting is not None and turn.waits:
-                connection.gate.pause(AUTHENTICATING, now)
-                connection.turn = turn
-                turn.waiting.add_done_callback(partial(self._on_turn, connection, authentication, packet, turn))
+            if turn is not None and turn.waits:
+                self._wait_for_turn(connection, authentication, packet, turn, now)
             else:
                 self._step(connection, authentication, partial(authentication.go_on, packet, turn), now)
         elif isinstance(packet, Disconnect):
@@ -109,7 +110,17 @@ class Handshake:
             return
         self._totals.connects += 1
         connection.maximum_packet_size = props.integer(packet.properties, props.MAXIMUM_PACKET_SIZE)
-        self._admission.check_rate(connection, now)
+        limits = self.host_limits
+        turn = None if limits is None else limits.rate(connection.socket.host())
+        if turn is None:
+            self._admission.check_rate(connection, now)
+            self._authenticate(connection, packet, now)
+        else:
+            self._newcomers.keep(connection, packet)
+            wait_for(connection, turn, partial(self._authenticate, connection, packet), now)
+
+    def _authenticate(self, connection: Peer, packet: Connect, now: int) -> None:
+        """Find out who has sent a CONNECT, now or later. Raises MQTTError to refuse the client."""
         self._admission.check(packet)
         method = (packet.properties or {}).get(props.AUTHENTICATION_METHOD)
         if method is not None:
@@ -143,7 +154,16 @@ class Handshake:
         except MQTTError as error:
             connection.fail(error)
             return
-        self._read_on(connection)
+        read_on(connection)
+
+    def _wait_for_turn(
+        self, connection: Peer, authentication: Authentication, packet: Auth, turn: Turn, now: int
+    ) -> None:
+        waiting = turn.waiting
+        assert waiting is not None  # it waits
+        connection.gate.pause(AUTHENTICATING, now)
+        connection.turn = turn
+        waiting.add_done_callback(partial(self._on_turn, connection, authentication, packet, turn))
 
     def _on_turn(
         self,
@@ -159,23 +179,18 @@ class Handshake:
         if connection.gate.closed:
             authentication.leave(turn, now)
             return
+        session = connection.session
         try:
-            self._step(connection, authentication, partial(authentication.go_on, packet, turn), now)
+            if session is None:
+                self._step(connection, authentication, partial(authentication.go_on, packet, turn), now)
+            else:
+                self._reauthenticate(connection, session, packet, turn, now)
+                connection.wake()
         except MQTTError as error:
             connection.fail(error)
             return
         if not authentication.delay:  # else it is refused later, and nothing is read until then
-            self._read_on(connection)
-
-    @staticmethod
-    def _read_on(connection: Peer) -> None:
-        """Read what is behind CONNECT or AUTH."""
-        if connection.gate.ended:  # the client has sent everything, and waits for the end
-            connection.gate.lift(AUTHENTICATING)
-            connection.read_to_end()
-            connection.close()
-        else:
-            connection.gate.resume(AUTHENTICATING)
+            read_on(connection)
 
     def _step(self, connection: Peer, authentication: Authentication, step: Callable[[int], Answer], now: int) -> None:
         """Take a step of the authentication exchange. Raises MQTTError to refuse, or refuses after a delay."""
@@ -184,7 +199,7 @@ class Handshake:
         except MQTTError as error:
             if not authentication.delay:
                 raise
-            self._refuse_later(connection, authentication.delay, error, now)
+            refuse_later(self._sessions.wheel, connection, authentication.delay, error, now)
             return
         self._go_on(connection, authentication, answer, now)
 
@@ -200,7 +215,21 @@ class Handshake:
         identity = self._access.scram_identity(answer.user)
         self._accept(connection, packet, authentication.properties(answer), identity, now)
 
-    def _accept(  # noqa: PLR0915 - one step after the other
+    def _accept(
+        self, connection: Peer, packet: Connect, own_properties: Properties, identity: Identity | None, now: int
+    ) -> None:
+        """Connect a client, once there is a place for it. Raises MQTTError to refuse it."""
+        limits = self.host_limits
+        turn = None
+        if limits is not None:
+            turn = limits.place(packet.client_id, identity, self._expiry_interval(packet) > 0)
+        if turn is None:
+            self._connect(connection, packet, own_properties, identity, now)
+        else:
+            self._newcomers.keep(connection, packet)
+            wait_for(connection, turn, partial(self._connect, connection, packet, own_properties, identity), now)
+
+    def _connect(  # noqa: PLR0915 - one step after the other
         self, connection: Peer, packet: Connect, own_properties: Properties, identity: Identity | None, now: int
     ) -> None:
         """Send CONNACK, with more properties added to `own_properties`, and start the session."""
@@ -225,7 +254,7 @@ class Handshake:
         maximum_packet_size = connection.maximum_packet_size
         connack = Connack(False, reason_codes.SUCCESS, own_properties if version == 5 else None)
         if maximum_packet_size:  # 0: any size
-            _fit(connack, own_properties, maximum_packet_size)
+            fit(connack, own_properties, maximum_packet_size)
         permissions = self._permissions(connection, packet, identity, now)
         self._sessions.admit(client_id, identity, expiry_interval > 0, packet.clean_start, now)
         client, present = self._open_session(connection, packet.clean_start, identity, now)
@@ -345,33 +374,26 @@ class Handshake:
         authentication = connection.authentication
         if authentication is None:
             raise ProtocolError("AUTH from a client whose CONNECT had no Authentication Method")  # [MQTT-4.12.0-7]
+        turn = authentication.turn(now)
+        if self.host_limits is not None and turn is not None and turn.waits:
+            self._wait_for_turn(connection, authentication, packet, turn, now)
+        else:
+            self._reauthenticate(connection, session, packet, turn, now)
+
+    def _reauthenticate(self, connection: Peer, session: Session, packet: Auth, turn: Turn | None, now: int) -> None:
+        authentication = connection.authentication
+        assert authentication is not None  # it has sent AUTH
         try:
-            answer = authentication.go_on(packet, authentication.turn(now), now)
+            answer = authentication.go_on(packet, turn, now)
         except MQTTError as error:
             if not authentication.delay or connection.gate.ended:
                 raise
-            self._refuse_later(connection, authentication.delay, error, now)
+            refuse_later(self._sessions.wheel, connection, authentication.delay, error, now)
             return
         session.reply(authentication.reply(answer, connection.maximum_packet_size))
-
-    def _refuse_later(self, connection: Peer, delay: int, error: MQTTError, now: int) -> None:
-        """Refuse a client after a delay, and read nothing until then. Nothing that it has sent is kept for it."""
-        connection.gate.pause(AUTHENTICATING, now)
-        if connection.session is None:
-            connection.authentication = None
-        error.__traceback__ = error.__cause__ = error.__context__ = None  # their frames hold what it has sent
-        self._sessions.wheel.add(now + delay, RefusalTimer(connection, error))
 
 
 def _owner(connection: Peer, identity: Identity | None) -> Owner:
     """Whom the session belongs to."""
     user, roles = user_and_roles(identity)
     return Owner(user, roles, connection.socket.host(), connection.listener)
-
-
-def _fit(connack: Connack, own_properties: Properties, maximum_packet_size: int) -> None:
-    """Omit Response Information if CONNACK exceeds the client's Maximum Packet Size [MQTT-3.1.2-24]."""
-    if not fits(connack.encode(5), maximum_packet_size):
-        own_properties.pop(props.RESPONSE_INFORMATION, None)
-        if not fits(connack.encode(5), maximum_packet_size):
-            raise PacketTooLarge(f"CONNACK exceeds the client's Maximum Packet Size of {maximum_packet_size} bytes")

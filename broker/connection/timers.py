@@ -5,7 +5,7 @@ from typing import Final, final
 
 from broker.connection.peer import Peer
 from broker.runtime.clock import SECOND, wall_us
-from broker.runtime.read_gate import MEMORY, RATE
+from broker.runtime.read_gate import AUTHENTICATING, MEMORY, RATE
 from broker.runtime.timers import TICK, Timer, Wheel
 from protocol import reason_codes
 from protocol.errors import MQTTError
@@ -205,3 +205,12 @@ class HoldTimer(Timer):
     def due(self, now: int) -> None:
         """Resume reading."""
         self.connection.gate.resume(MEMORY)
+
+
+def refuse_later(wheel: Wheel, connection: Peer, delay: int, error: MQTTError, now: int) -> None:
+    """Refuse a client after a delay, and read nothing until then. Nothing that it has sent is kept for it."""
+    connection.gate.pause(AUTHENTICATING, now)
+    if connection.session is None:
+        connection.authentication = None
+    error.__traceback__ = error.__cause__ = error.__context__ = None  # their frames hold what it has sent
+    wheel.add(now + delay, RefusalTimer(connection, error))

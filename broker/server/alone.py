@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from broker.auth.authenticators.guard import Guard
 from broker.broker import Broker
 from broker.server.handover import Opened, open_ahead
 from broker.server.notify import Notify
@@ -20,6 +21,10 @@ class Alone:
     def open_ahead(self, config: Config) -> Opened:
         """The listeners that are open before the journal is. Raises OSError."""
         return open_ahead(config.listeners, config.persistence.directory)
+
+    def guard(self, config: Config) -> Guard | None:
+        """What counts failed logins; None = the broker itself."""
+        return None
 
     async def join(self, broker: Broker, stop: Callable[[], None]) -> None:
         """The broker has its sessions, and no clients yet. `stop` is called if it has to end. Raises OSError."""

@@ -1,6 +1,7 @@
 """The channel between the keeper and one cell: the keeper tells the cell which one it is, and gives it its sockets.
 
-Then the cell says each second that it lives, and once that it serves. If the channel ends, the other side has ended.
+Then there are lines. The cell says each second that it lives, and once that it serves, and asks what the keeper counts
+for all (broker/server/questions.py). If the channel ends, the other side has ended.
 """
 
 import json

@@ -18,8 +18,9 @@ import structlog
 from broker.cluster.cell import Cell
 from broker.runtime.os_errors import text_of
 from broker.server.activation import passed_on, sockets_named
-from broker.server.channel import SERVES, send_orders
+from broker.server.channel import LIVES, SERVES, send_orders
 from broker.server.host_admin import HostAdmin
+from broker.server.host_counts import CellQuestions, HostCounts
 from broker.server.listening import BACKLOG, open_shared
 from broker.server.notify import Notify
 from broker.server.unix_socket import OpenSocket, open_unix
@@ -33,6 +34,7 @@ LONGEST_WAIT: Final = 5.0
 """Seconds until a cell that has ended is started again: longer each time, unless it has served for a while."""
 SERVED: Final = 10.0
 """Seconds of service after which the next wait is short again."""
+_CHUNK: Final = 65_536
 NEVER_SERVED: Final = 3
 """A cell that ends so often before any has served ends the keeper: the configuration or a port is wrong."""
 
@@ -49,6 +51,8 @@ class Keeper:
         self._notify = Notify()
         self._stopping = asyncio.Event()
         self._kept: list[KeptCell] = []
+        self.counts = HostCounts(admin.config.authentication.failed_logins)
+        """What is counted for all cells."""
         self._unix: list[OpenSocket] = []
         self._status = 0
 
@@ -219,7 +223,9 @@ class KeptCell:
             with suppress(OSError):  # it has ended
                 send_orders(ours, self._cell, self._listeners)
             ours.setblocking(False)
-            watching = asyncio.ensure_future(self._watch(ours))
+            reader, writer = await asyncio.open_unix_connection(sock=ours)
+            questions = CellQuestions(self._keeper.counts, self._cell.number, writer.write)
+            watching = asyncio.ensure_future(self._watch(reader, questions))
             stopping = asyncio.ensure_future(self._keeper.stopping.wait())
             ended = asyncio.ensure_future(process.wait())
             await asyncio.wait([ended, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -228,17 +234,20 @@ class KeptCell:
             stopping.cancel()
             status = await ended
             watching.cancel()
+            questions.end()
+            writer.close()
             self._heard = None
         return status
 
-    async def _watch(self, channel: socket.socket) -> None:
+    async def _watch(self, channel: asyncio.StreamReader, questions: CellQuestions) -> None:
         """Hear the cell; kill it if it is silent for too long."""
         loop = asyncio.get_running_loop()
         silence: float | None = None  # to read a journal may take minutes
+        rest = b""
         while True:
             try:
                 async with asyncio.timeout(silence):
-                    heard = await loop.sock_recv(channel, 4_096)
+                    heard = await channel.read(_CHUNK)
             except TimeoutError:
                 detail = f"no sign of life for {SILENCE:g} s: it is killed"
                 self._log.error("cell_hangs", cell=self._cell.number, detail=detail)
@@ -248,8 +257,13 @@ class KeptCell:
                 return
             if not heard:
                 return
+            *lines, rest = (rest + heard).split(b"\n")
             silence = SILENCE
-            if self._heard is not None or SERVES in heard:
+            if self._heard is not None:
                 self._heard = loop.time()
-            if SERVES in heard:
-                self.serves.set()
+            for line in lines:
+                if line == SERVES:
+                    self._heard = loop.time()
+                    self.serves.set()
+                elif line != LIVES:
+                    questions.heard(line)

@@ -7,13 +7,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from broker.auth.authenticators.guard import Guard
 from broker.broker import Broker
 from broker.cluster.cell import configuration_of
 from broker.cluster.cells import Cells
 from broker.runtime.clock import SECOND, monotonic_us
 from broker.server.alone import Alone
+from broker.server.asked_guard import AskedGuard
+from broker.server.asked_limits import AskedLimits
 from broker.server.channel import LIVES, SERVES, receive_orders
 from broker.server.handover import Opened
+from broker.server.questions import Questions
 from config.admin import Admin
 from config.load import Loaded
 from config.models import Config
@@ -36,6 +40,10 @@ class Membership(Alone):
         self.cell = orders.cell
         self._listeners = orders.listeners
         self._cells: Cells | None = None
+        self._questions = Questions()
+        self._limits: AskedLimits | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._listening: asyncio.Task[None] | None = None
         self._due = 0
 
     def own(self, loaded: Loaded) -> Loaded:
@@ -58,16 +66,29 @@ class Membership(Alone):
         if now >= self._due:
             self._due = now + BEAT
             self._say(LIVES)
+        self._questions.look(now)
+        if self._limits is not None:
+            self._limits.settle()  # a reload may have set a limit
+
+    def guard(self, config: Config) -> Guard:
+        """The keeper counts failed logins."""
+        return AskedGuard(config.authentication.failed_logins, self._questions)
 
     async def join(self, broker: Broker, stop: Callable[[], None]) -> None:
         """Open the links to the other cells; `stop` is called if the keeper ends. Raises OSError."""
-        self._channel.setblocking(False)
-        asyncio.get_running_loop().add_reader(self._channel.fileno(), self._keeper_ended, stop)
+        reader, writer = await asyncio.open_unix_connection(sock=self._channel)
+        self._writer = writer
+        self._questions.begin(writer.write)
+        self._listening = asyncio.get_running_loop().create_task(self._listen(reader, stop))
         self._cells = Cells(broker, self.cell, monotonic_us())
+        self._limits = broker.handshake.host_limits = AskedLimits(broker, self._questions)
         await self._cells.start()
 
-    def _keeper_ended(self, stop: Callable[[], None]) -> None:
-        asyncio.get_running_loop().remove_reader(self._channel.fileno())
+    async def _listen(self, reader: asyncio.StreamReader, stop: Callable[[], None]) -> None:
+        """Hear the answers of the keeper; stop when it ends."""
+        with suppress(OSError):
+            while line := await reader.readline():
+                self._questions.answered(line)
         stop()
 
     def serves(self) -> None:
@@ -75,8 +96,8 @@ class Membership(Alone):
         self._say(SERVES)
 
     def _say(self, what: bytes) -> None:
-        with suppress(OSError):  # it has ended, or does not listen
-            self._channel.send(what)
+        if self._writer is not None:
+            self._writer.write(what + b"\n")
 
     def leave(self) -> None:
         """The process stops: pass nothing on any more. It still gives signs of life."""

@@ -87,7 +87,7 @@ class Server:
         opened_ahead = self._membership.open_ahead(config)
         self._persistence = open_persistence(config)
         journal = self._persistence.journal if self._persistence is not None else None
-        self.broker = Broker(config, monotonic_us(), gate, journal)
+        self.broker = Broker(config, monotonic_us(), gate, journal, self._membership.guard(config))
         self.started_us = monotonic_us()
         self.loop_delay = LoopDelay()
         self.reload_failed = False

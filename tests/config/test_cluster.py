@@ -32,7 +32,6 @@ def test_other_numbers_are_mistakes(written: object) -> None:
     [
         ({"addresses": [{"match": "a/#", "max_size_bytes": "1MB"}]}, "addresses"),
         ({"quotas": [{"users": ["a"], "max_mqueue_len": 5}]}, "quotas"),
-        ({"mqtt.max_connections": 100}, "mqtt.max_connections"),
     ],
 )
 def test_what_does_not_go_with_several(sections: dict[str, Any], key: str) -> None:
@@ -46,4 +45,4 @@ def test_what_does_not_go_with_several(sections: dict[str, Any], key: str) -> No
 def test_python_code_is_told_too() -> None:
     """A model with such keys is not valid either."""
     with pytest.raises(ValueError, match="does not go with cluster"):
-        config.Config.model_validate({"cluster": {"workers": 2}, "mqtt": {"max_connections": 100}})
+        config.Config.model_validate({"cluster": {"workers": 2}, "quotas": [{"max_mqueue_len": 5}]})

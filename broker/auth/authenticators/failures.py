@@ -61,8 +61,15 @@ class Failures:
             self._make_room(now)
         entries = self._counted if count < self._limit else self._refused
         entries[key] = (count, now)
+        return self._delay(count)
+
+    def delay(self, key: Hashable, now: int) -> int:
+        """By how many microseconds the answer to a failure would be delayed now."""
+        return self._delay(self._count(key, now) + 1)
+
+    def _delay(self, count: int) -> int:
         beyond = count - self._limit // 2
-        return 0 if beyond <= 0 else min(LONGEST_DELAY, FIRST_DELAY << min(beyond - 1, 10))
+        return 0 if beyond <= 0 or self._limit == 0 else min(LONGEST_DELAY, FIRST_DELAY << min(beyond - 1, 10))
 
     def forget(self, key: Hashable) -> None:
         """A login has succeeded."""

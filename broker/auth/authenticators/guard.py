@@ -56,7 +56,7 @@ class Guard:
     def enter(self, login: Login, now: int) -> Turn:
         """The turn of a login. The caller has to call `leave` when the login is decided."""
         turn = Turn(login)
-        self._place(turn, now)
+        self.place(turn, now)
         return turn
 
     def leave(self, turn: Turn, now: int) -> None:
@@ -67,9 +67,9 @@ class Guard:
             failures.end(key)
         for failures, key in counted:
             while (waiting := failures.next(key, now)) is not None:
-                self._place(waiting, now)
+                self.place(waiting, now)
 
-    def _place(self, turn: Turn, now: int) -> None:
+    def place(self, turn: Turn, now: int) -> None:
         """Decide whether a login is decided about now, waits or is refused."""
         if refusal := self.refusal(turn.login, now):
             turn.refuse(MQTTError(reason_codes.CONNECTION_RATE_EXCEEDED, refusal))
@@ -99,6 +99,10 @@ class Guard:
     def failed(self, login: Login, now: int) -> int:
         """Count a failed login; returns by how many microseconds its answer is to be delayed."""
         return max(failures.add(key, now) for failures, key in self._counted(login))
+
+    def delay(self, login: Login, now: int) -> int:
+        """By how many microseconds the answer to this login would be delayed if it failed now."""
+        return max(failures.delay(key, now) for failures, key in self._counted(login))
 
     def succeeded(self, login: Login, user: str) -> None:
         """Remember where a login has succeeded; `user`: who it is, empty for nobody."""
