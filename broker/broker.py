@@ -156,13 +156,13 @@ class Broker:
         self.jobs: list[Callable[[], Coroutine[Any, Any, None]]] = self._open_plugins(config)
         """What the server has to run beside the broker."""
 
-    def new_handlers(self, side: Side, publishing: PublishHandler) -> Handlers:
-        """What connections on one side of MQTT share."""
+    def new_handlers(self, side: Side, publishing: PublishHandler, totals: Totals | None = None) -> Handlers:
+        """What connections on one side of MQTT share; `totals`: None = they count as all connections do."""
         return Handlers(
             self.settings,
             self.wheel,
             self.run_queue,
-            self.totals,
+            totals or self.totals,
             self.events,
             self.router,
             self.addresses,

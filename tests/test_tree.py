@@ -88,6 +88,10 @@ TESTED_WITH: Final = {
         "broker/cluster/test_cells_limits.py",
     ),
     **dict.fromkeys(
+        ("broker/server/asked_totals", "broker/telemetry/host_totals"),
+        "broker/cluster/test_cells_sys_topics.py",
+    ),
+    **dict.fromkeys(
         (
             "broker/admin/cell_links",
             "broker/admin/host/app",

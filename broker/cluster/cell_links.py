@@ -18,6 +18,7 @@ from broker.cluster.own_filters import OwnFilters
 from broker.cluster.retained_order import RetainedOrder
 from broker.connection.client_socket import ClientSocket
 from broker.routing.group_members import end_unused_groups
+from broker.totals import Totals
 from config.cluster import CELL
 
 RETRY: Final = 0.05
@@ -41,7 +42,7 @@ class CellLinks:
         self.by_number: dict[int, CellLink] = {}
         self._side = LinkSide(broker, client_id_of(cell.number), self.by_number.get)
         incoming = FromCells(broker.publishing, broker.messages, broker.events, order, self._side.controls)
-        self._handlers = broker.new_handlers(self._side, incoming)
+        self._handlers = broker.new_handlers(self._side, incoming, Totals())  # what crosses counts once
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._all_ready = asyncio.Event()

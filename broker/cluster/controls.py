@@ -13,7 +13,9 @@ from mypy_extensions import i64
 from protocol.primitives import encode_variable_byte_integer
 
 DOLLAR: Final = 0x24
-"""The first byte of their topics. No other topic that begins with it is on a link."""
+"""The first byte of their topics, and of a few others."""
+CONTROLS: Final = b"$cell/"
+"""How their topics begin. No other topic that begins so is on a link."""
 SOURCE: Final = b"$cell/source"
 PAUSE: Final = b"$cell/pause"
 """Hold back what this publisher sends, for a queue of the other cell (FC-16)."""

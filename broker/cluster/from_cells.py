@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import final
 
-from broker.cluster.controls import DOLLAR
+from broker.cluster.controls import CONTROLS, DOLLAR
 from broker.cluster.link_controls import LinkControls
 from broker.cluster.retained_order import RetainedOrder
 from broker.connection.peer import Peer
@@ -12,6 +12,7 @@ from broker.connection.side import PublishHandler
 from broker.events import Events
 from broker.routing.messages import Messages
 from broker.routing.router import MATCHED
+from protocol import reason_codes
 from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.replies import PublishRefused
@@ -43,7 +44,7 @@ class FromCells(PublishHandler):
 
     def publish(self, connection: Peer, session: Session, publish: Publish, now: int) -> None:
         """Route and acknowledge a PUBLISH, or do what it asks for."""
-        if publish.topic[0] == DOLLAR:
+        if publish.topic[0] == DOLLAR and publish.topic.startswith(CONTROLS):
             self._controls(connection).read(connection, session, publish, now)
             return
         if publish.retain and not self._order.admits(publish):
@@ -51,8 +52,16 @@ class FromCells(PublishHandler):
         try:
             verdict = self._messages.publish(publish, session, connection.gate)
         except PublishRefused as refused:
-            session.inbound.count_refused()
-            self._events.publish_refused(session, refused, now)
-            session.inbound.refuse(publish, refused.reason_code)
+            self._go_on(session, publish, refused, now)
         else:
             session.inbound.answer(publish, verdict == MATCHED, now)
+
+    def _go_on(self, session: Session, publish: Publish, refused: PublishRefused, now: int) -> None:
+        """Clients may not publish to this topic, but the other cell may, and a bridge's state has been let in there."""
+        if refused.reason_code == reason_codes.NOT_AUTHORIZED:
+            verdict = self._messages.publish_late(publish, session.client_id, session.outbound, now)
+            session.inbound.answer(publish, verdict == MATCHED, now)
+            return
+        session.inbound.count_refused()
+        self._events.publish_refused(session, refused, now)
+        session.inbound.refuse(publish, refused.reason_code)

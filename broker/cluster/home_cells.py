@@ -67,6 +67,9 @@ class HomeCells(Homes):
         error = MQTTError(reason_codes.SERVER_UNAVAILABLE, _BUSY)
         refusal = connack(error, connect.version, connection.maximum_packet_size)
         data = connect.encode(connect.version) + connection.decoder.held()
+        totals = self._broker.totals  # its home counts them
+        totals.packets_received -= 1
+        totals.bytes_received -= len(data)
         transport, origin = connection.socket.transport, connection.socket.origin
         assert transport is not None  # CONNECT has come by it
         if transport.get_extra_info("socket") is None:  # there are frames, of TLS or WebSocket
@@ -99,11 +102,15 @@ class HomeCells(Homes):
         sock.setblocking(False)
         self._run(_begin(asyncio.get_running_loop(), sock, _Beginning(self._new_client(passed), passed.data)))
 
+    def _new_relayed(self, passed: Passed) -> ClientSocket:
+        self._broker.totals.sockets -= 1  # the other cell has counted it
+        return self._new_client(passed)
+
     def _new_client(self, passed: Passed) -> ClientSocket:
         return ClientSocket(self._broker.handlers, passed.listener, passed.origin)
 
     def _accept(self) -> asyncio.Protocol:
-        following = cast("Callable[[Passed], asyncio.Protocol]", self._new_client)
+        following = cast("Callable[[Passed], asyncio.Protocol]", self._new_relayed)
         return cast("asyncio.Protocol", Relayed(following))
 
 
@@ -132,6 +139,7 @@ class _Beginning:
         """Go on with what the client has sent."""
         transport.set_protocol(cast("asyncio.Protocol", self._client))
         self._client.connection_made(transport)
+        self._client.connection.handlers.totals.sockets -= 1  # the other cell has counted it
         self._client.data_received(self._data)
 
     def connection_lost(self, error: Exception | None) -> None:

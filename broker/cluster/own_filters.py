@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from broker.broker import Broker
 from broker.cluster.cell import Cell
+from broker.cluster.controls import CONTROLS
 from broker.cluster.crossings import Crossings
 from broker.cluster.remote_filters import RemoteFilters
 from broker.cluster.retained_order import RetainedOrder
@@ -15,6 +16,7 @@ from broker.cluster.slots import home_of
 from broker.routing.other_cells import OtherCells
 from broker.runtime.clock import SECOND
 from broker.runtime.timers import Timer
+from config.cluster import CELL
 from protocol.publish import Publish
 from protocol.subscribe import Subscription
 from protocol.topics import SHARE_PREFIX, split_share
@@ -72,10 +74,10 @@ class OwnFilters(OtherCells):
             for client in self._broker.clients.known()
             if not client.session.sender.limits.of_cell
             for topic_filter in client.session.subscriptions or ()
-            if not topic_filter.startswith("$")
+            if _crosses(topic_filter)
         }
         held |= dict.fromkeys(map(_inner, self._router.shared.queues), False) | dict.fromkeys(self._kept, True)
-        return [OwnFilter(name, kept) for name, kept in held.items() if not name.startswith("$")]
+        return [OwnFilter(name, kept) for name, kept in held.items() if _crosses(name)]
 
     # -- told by the router
 
@@ -84,7 +86,7 @@ class OwnFilters(OtherCells):
         topic_filter = subscription.topic_filter
         link = self._home_of(topic_filter)
         if link is None:
-            if not topic_filter.startswith("$") and not outbound.sender.limits.of_cell:  # CL-2
+            if _crosses(topic_filter) and not outbound.sender.limits.of_cell:  # CL-2
                 self._begin(topic_filter, outbound.journal is not None, is_first)
             return True
         joined = self._joined.setdefault(outbound, {})
@@ -119,7 +121,7 @@ class OwnFilters(OtherCells):
         """No client of this cell has this filter any more."""
         name = topic_filter.decode()
         self._kept.discard(name)
-        if not name.startswith("$"):
+        if _crosses(name):
             for link in self.links:
                 link.tell_end(name)
             self._unknown.pop(name, None)
@@ -147,7 +149,7 @@ class OwnFilters(OtherCells):
     def group_began(self, name: str) -> None:
         """A group whose home is this cell begins: its queue gets what is published at all cells."""
         topic_filter = _inner(name)
-        if not topic_filter.startswith("$"):
+        if _crosses(topic_filter):
             is_first = not self._router.has_clients(topic_filter.encode())
             self._begin(topic_filter, self._broker.sessions.durable, is_first)
 
@@ -172,7 +174,7 @@ class OwnFilters(OtherCells):
         """Each cell has all retained messages: send it to those that no subscription has given it to."""
         for pending in self._pending:
             pending.newer.add(publish.topic)
-        if publish.topic.startswith(b"$") or (publisher is not None and publisher.sender.limits.of_cell):
+        if publish.topic.startswith(CONTROLS) or (publisher is not None and publisher.sender.limits.of_cell):
             return
         self._order.stored(publish)
         receivers = self._router.late_receivers(publish.topic)
@@ -262,3 +264,8 @@ class PendingSuback(Timer):
 def _inner(name: str) -> str:
     """The filter of a group; of what is not shared, the same."""
     return split_share(name)[1].decode()
+
+
+def _crosses(topic_filter: str) -> bool:
+    """Whether other cells are told of it: not of groups, nor of what cells tell each other."""
+    return not topic_filter.startswith((SHARE_PREFIX, f"{CELL}/"))

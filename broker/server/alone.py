@@ -6,6 +6,7 @@ from broker.auth.authenticators.guard import Guard
 from broker.broker import Broker
 from broker.server.handover import Opened, open_ahead
 from broker.server.notify import Notify
+from broker.telemetry.host_totals import HostTotals
 from config.models import Config
 
 
@@ -14,6 +15,9 @@ class Alone:
 
     shares_listeners = False
     """Whether other processes have the same listeners, so that a reload opens and closes none."""
+
+    totals: HostTotals | None = None
+    """Where the totals of all processes are added up; None = this one is all."""
 
     def __init__(self) -> None:
         self._notify = Notify()

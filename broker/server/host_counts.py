@@ -1,4 +1,4 @@
-"""What the keeper counts for all cells: connections, their rate by address, and failed logins.
+"""What the keeper counts for all cells: connections, their rate by address, failed logins and totals.
 
 Whatever a process has taken is free again when it ends.
 """
@@ -13,7 +13,9 @@ from broker.auth.authenticators.guard import Guard
 from broker.auth.authenticators.turn import Turn
 from broker.connection.connection_rate import ConnectionRate
 from broker.runtime.clock import monotonic_us
+from broker.server.asked_totals import SummedTotals
 from broker.server.questions import WAITS
+from broker.telemetry.host_totals import Counts
 from config.access import FailedLogins
 
 Answer = Callable[[int, Any], None]
@@ -26,6 +28,7 @@ class HostCounts:
 
     def __init__(self, failed_logins: FailedLogins) -> None:
         self.guard = Guard.of(failed_logins)
+        self.totals = SummedTotals()
         self._used: dict[str, dict[int, int]] = {}
         """How many places each cell has, by what has a limit."""
         self._rate: tuple[int, ConnectionRate] | None = None
@@ -50,6 +53,7 @@ class HostCounts:
 
     def free(self, cell: int) -> None:
         """A cell has ended."""
+        self.totals.end(cell)
         self._used = {key: left for key, used in self._used.items() if (left := _without(used, cell))}
 
     def admit(self, host: str, rate: int) -> bool:
@@ -80,6 +84,7 @@ class CellQuestions:
             "leave": self._leave,
             "failed": self._failed,
             "succeeded": self._succeeded,
+            "totals": self._totals,
         }
 
     def heard(self, line: bytes) -> None:
@@ -99,6 +104,9 @@ class CellQuestions:
 
     def _take(self, number: int, wanted: list[tuple[str, int]]) -> None:
         self._answer(number, [self._counts.take(self._cell, wanted)])
+
+    def _totals(self, number: int, counters: Counts, gauges: Counts) -> None:
+        self._answer(number, self._counts.totals.tell(self._cell, counters, gauges))
 
     def _ask_rate(self, number: int, host: str, rate: int) -> None:
         self._answer(number, self._counts.admit(host, rate))

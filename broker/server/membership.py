@@ -15,6 +15,7 @@ from broker.runtime.clock import SECOND, monotonic_us
 from broker.server.alone import Alone
 from broker.server.asked_guard import AskedGuard
 from broker.server.asked_limits import AskedLimits
+from broker.server.asked_totals import AskedTotals
 from broker.server.channel import LIVES, SERVES, receive_orders
 from broker.server.handover import Opened
 from broker.server.questions import Questions
@@ -22,6 +23,8 @@ from config.admin import Admin
 from config.load import Loaded
 from config.models import Config
 
+LONGEST_ANSWER: Final = 16 * 1024 * 1024
+"""Bytes: the numbers of all cells."""
 BEAT: Final = SECOND
 """Microseconds between two signs of life."""
 
@@ -45,10 +48,13 @@ class Membership(Alone):
         self._writer: asyncio.StreamWriter | None = None
         self._listening: asyncio.Task[None] | None = None
         self._due = 0
+        self._host = ""
+        """The name of the host."""
 
     def own(self, loaded: Loaded) -> Loaded:
         """The configuration of this cell, now and when it is loaded again."""
         again = loaded.again
+        self._host = loaded.config.node_name
         config = configuration_of(loaded.config, self.cell.number, self.cell.cells)
         admin = Admin(socket=str(self.cell.admin_at(self.cell.number)))  # the keeper has what is configured
         return replace(
@@ -76,12 +82,13 @@ class Membership(Alone):
 
     async def join(self, broker: Broker, stop: Callable[[], None]) -> None:
         """Open the links to the other cells; `stop` is called if the keeper ends. Raises OSError."""
-        reader, writer = await asyncio.open_unix_connection(sock=self._channel)
+        reader, writer = await asyncio.open_unix_connection(sock=self._channel, limit=LONGEST_ANSWER)
         self._writer = writer
         self._questions.begin(writer.write)
         self._listening = asyncio.get_running_loop().create_task(self._listen(reader, stop))
         self._cells = Cells(broker, self.cell, monotonic_us())
         self._limits = broker.handshake.host_limits = AskedLimits(broker, self._questions)
+        self.totals = AskedTotals(broker, self._questions, self._host)
         await self._cells.start()
 
     async def _listen(self, reader: asyncio.StreamReader, stop: Callable[[], None]) -> None:

@@ -307,7 +307,8 @@ class Server:
             return
         broker = self.broker
         addresses = broker.addresses if self.config.addresses else None
-        topics = SysTopics(broker.settings, broker.sessions, broker.messages, addresses, mqtt, self.totals_walk)
+        parts = (broker.settings, broker.sessions, broker.messages, addresses, mqtt, self.totals_walk)
+        topics = SysTopics(*parts, self._membership.totals)
         self._tasks.append(loop.create_task(topics.run()))
 
     def _watch_files(self, loop: asyncio.AbstractEventLoop) -> None:

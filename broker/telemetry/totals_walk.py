@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from broker.listener_sums import ListenerSums, add_some
 from broker.telemetry.slices import STEP, Slices
 from broker.totals import Sums
+from config.cluster import CELL
 
 if TYPE_CHECKING:
     from broker.clients import Client, Clients
@@ -36,10 +37,11 @@ class TotalsSnapshot:
 
     @property
     def sums(self) -> Sums:
-        """The sums of all listeners."""
+        """The sums of all listeners. Links between cells are none: they carry the same messages once more."""
         total = Sums()
-        for each in self.listeners.values():
-            total.include(each.sums)
+        for name, each in self.listeners.items():
+            if name != CELL:
+                total.include(each.sums)
         return total
 
     @property
