@@ -1,5 +1,6 @@
 """Quotas (FC-31): which one a client has, what users use, and what is refused for it."""
 
+from collections.abc import Callable
 from typing import Final, final
 
 from broker.auth.identity import Identity, user_and_roles
@@ -9,6 +10,7 @@ from broker.events import Events
 from broker.quota import Quota, Usage
 from broker.quotas.watermark import MEMORY, Narrowed, Watermark
 from broker.settings import Settings, session_limits
+from config.cluster import CELL
 from config.memory import watermark
 from config.models import Config
 from config.quota import Quota as QuotaSettings
@@ -56,7 +58,10 @@ class Quotas:
         self._settings = settings
         self._clients = clients
         self._events = events
-        self._config = config
+        self.config = config
+        """What is configured now: another object after a reload."""
+        self.on_change: Callable[[Usage], None] | None = None
+        """Called when the connections or sessions of a user may be others; None = nobody needs to know."""
         self._entries: list[QuotaEntry] = []
         self._shared: dict[tuple[tuple[str, int], ...], Quota] = {}
         """By what they set: sessions with equal limits share them."""
@@ -66,7 +71,7 @@ class Quotas:
         self._configure(config)
 
     def _configure(self, config: Config) -> None:
-        self._config = config
+        self.config = config
         self._entries = [QuotaEntry(settings) for settings in config.quotas]
         self._shared = {}
         self._most_shared = FIRST_LOOK
@@ -81,7 +86,7 @@ class Quotas:
 
     def renew(self, client: Client) -> None:
         """The client has connected or is restored, or the configuration has changed: it has its quota and limits."""
-        if self.active:
+        if self.active and client.session.listener != CELL:
             self.join(client)
         else:
             self.leave(client)
@@ -114,7 +119,7 @@ class Quotas:
         place = "" if profile is None else listener
         limits = quota.limits.get(place)
         if limits is None:
-            config = self._config
+            config = self.config
             session = config.profiles[listener] if place else config.session
             session = session.model_copy(update=quota.of_session)
             limits = quota.limits[place] = session_limits(config, self._settings.limits.gate, session)
@@ -147,6 +152,14 @@ class Quotas:
             usage = self._users[user] = Usage(user)
         return usage
 
+    def used_by(self, user: str | None) -> Usage | None:
+        """What a user uses; None = nothing."""
+        return self._users.get(user)
+
+    def users(self) -> list[str | None]:
+        """Those who use anything."""
+        return list(self._users)
+
     def release(self, usage: Usage) -> None:
         """A user may use nothing any more: forget it."""
         if usage.idle():
@@ -167,6 +180,8 @@ class Quotas:
         kept = client.expiry_interval > 0
         usage.kept_sessions += kept - client.counted_kept
         client.counted_kept = kept
+        if self.on_change is not None:
+            self.on_change(usage)
         use_limits(client.session, self.limits(client.quota, client.session.listener))
 
     def detach(self, client: Client) -> None:
@@ -175,6 +190,8 @@ class Quotas:
         if usage is not None:
             usage.connections -= client.counted_connected
             client.counted_connected = False
+            if self.on_change is not None:
+                self.on_change(usage)
 
     def leave(self, client: Client) -> None:
         """The session has ended, or has another user."""
@@ -204,10 +221,10 @@ class Quotas:
         own = client is not None and client.usage is usage  # it is resumed, or replaced
         counted = own and client is not None and client.counted_kept
         if kept and 0 < quota.max_kept_sessions <= usage.kept_sessions - counted:
-            raise self._reached("max_kept_sessions", quota.max_kept_sessions, user, client_id, now)
+            raise self.reached("max_kept_sessions", quota.max_kept_sessions, user, client_id, now)
         connected = own and client is not None and client.counted_connected
         if 0 < quota.max_connections <= usage.connections - connected:
-            raise self._reached("max_connections", quota.max_connections, user, client_id, now)
+            raise self.reached("max_connections", quota.max_connections, user, client_id, now)
 
     def admit_will(self, will: Will, client_id: str, identity: Identity | None, now: int) -> None:
         """FC-32: raise MQTTError for a large will; a small one takes no more than the connection itself."""
@@ -260,6 +277,7 @@ class Quotas:
         elif quota is not None:
             self.note(client, "producer_max_rate", client.session.limits.producer_max_rate, now)
 
-    def _reached(self, key: str, limit: int, user: str | None, client_id: str, now: int) -> MQTTError:
+    def reached(self, key: str, limit: int, user: str | None, client_id: str, now: int) -> MQTTError:
+        """The refusal of a client whose user has reached a limit."""
         self._events.quota_reached(key, limit, user, client_id, now)
         return MQTTError(reason_codes.QUOTA_EXCEEDED, f"the quota of the user is reached: {key} is {limit}")

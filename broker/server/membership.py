@@ -74,7 +74,7 @@ class Membership(Alone):
             self._say(LIVES)
         self._questions.look(now)
         if self._limits is not None:
-            self._limits.settle()  # a reload may have set a limit
+            self._limits.look()
 
     def guard(self, config: Config) -> Guard:
         """The keeper counts failed logins."""

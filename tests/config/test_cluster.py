@@ -31,7 +31,8 @@ def test_other_numbers_are_mistakes(written: object) -> None:
     ("sections", "key"),
     [
         ({"addresses": [{"match": "a/#", "max_size_bytes": "1MB"}]}, "addresses"),
-        ({"quotas": [{"users": ["a"], "max_mqueue_len": 5}]}, "quotas"),
+        ({"quotas": [{"users": ["a"], "max_retained_messages": 5}]}, "quotas[0].max_retained_messages"),
+        ({"quotas": [{"max_connections": 5}, {"max_retained_bytes": "1KiB"}]}, "quotas[1].max_retained_bytes"),
     ],
 )
 def test_what_does_not_go_with_several(sections: dict[str, Any], key: str) -> None:
@@ -45,4 +46,4 @@ def test_what_does_not_go_with_several(sections: dict[str, Any], key: str) -> No
 def test_python_code_is_told_too() -> None:
     """A model with such keys is not valid either."""
     with pytest.raises(ValueError, match="does not go with cluster"):
-        config.Config.model_validate({"cluster": {"workers": 2}, "quotas": [{"max_mqueue_len": 5}]})
+        config.Config.model_validate({"cluster": {"workers": 2}, "quotas": [{"max_retained_messages": 5}]})

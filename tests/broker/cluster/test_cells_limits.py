@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from protocol import properties as props
 from protocol import reason_codes
 from protocol.auth import Auth
 from protocol.connack import Connack
 from protocol.connect import Connect
+from protocol.properties import Properties
 from protocol.publish import Publish
 from tests.conformance.scram import REAUTHENTICATE, Scram
 from tests.support.broker.cells import at_home, events, kill_cell, start_cells
@@ -184,6 +186,52 @@ def test_a_keeper_that_does_not_answer_lets_nobody_exceed_the_limit(limited: Bro
         fill(limited, stack, "after", 1)
         with asks(limited, next(at_home(1, name="late"))) as late:
             assert code(late) == FULL
+
+
+# -- quotas
+
+
+def keeps(broker: BrokerProcess, client_id: str, expiry: int = 1_000) -> int:
+    """The answer to a CONNECT that has its session kept."""
+    with WireClient(broker.address(), 5) as client:
+        properties: Properties = {props.SESSION_EXPIRY_INTERVAL: expiry}
+        client.send(Connect(client_id, expiry == 0, version=5, properties=properties))
+        answered = code(client)
+        if answered == reason_codes.SUCCESS:
+            client.disconnect()
+        return answered
+
+
+def test_the_connections_of_a_user_count_at_all_cells(tmp_path: Path) -> None:
+    """FC-31: of twenty clients of a user that come at once three get in, and others when these have gone."""
+    sections = {"quotas": [{"max_connections": 3}]}
+    with start_cells(tmp_path, sections=sections) as broker, ExitStack() as stack:
+        clients = {each: stack.enter_context(asks(broker, each)) for each in islice(names("q"), 20)}
+        codes = {each: code(client) for each, client in clients.items()}
+        assert sorted(codes.values()) == [reason_codes.SUCCESS] * 3 + [FULL] * 17
+        inside = [each for each, answered in codes.items() if answered == reason_codes.SUCCESS]
+        with asks(broker, inside[0]) as again:  # a take-over adds no connection
+            assert code(again) == reason_codes.SUCCESS
+        for each in inside[1:]:
+            clients[each].disconnect()
+        fill(broker, stack, "then", 3)
+        for cell in CELLS:
+            with asks(broker, next(at_home(cell, name="late"))) as late:
+                assert code(late) == FULL
+
+
+def test_the_kept_sessions_of_a_user_count_at_all_cells(tmp_path: Path) -> None:
+    """FC-31: those of the journal too, when a cell starts again; one that has ended makes room at any cell."""
+    sections = {"quotas": [{"max_kept_sessions": 2}], "persistence": {"directory": str(tmp_path / "journal")}}
+    with start_cells(tmp_path, sections=sections) as broker:
+        first, second, third, fourth = islice(names("kept"), 4)
+        assert [keeps(broker, each) for each in (first, second, third, first)] == [0, 0, FULL, 0]
+        for position in range(len(CELLS)):
+            kill_cell(broker, position)
+            assert [keeps(broker, each) for each in (third, fourth, first, second)] == [FULL, FULL, 0, 0]
+        assert keeps(broker, first, 0) == 0
+        wait_until(lambda: keeps(broker, fourth) == 0, "room")
+        assert keeps(broker, third) == FULL
 
 
 # -- mqtt.max_connection_rate
