@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from broker.broker import Broker
 from broker.cluster.cell import Cell
 from broker.cluster.cell_link import CellLink
@@ -14,6 +16,7 @@ from session.host import NoHost
 from session.limits import Limits
 from session.outbound import Outbound
 
+pytestmark = pytest.mark.once  # compiled code takes no other class for a link
 FILTER = "a/+"
 
 
