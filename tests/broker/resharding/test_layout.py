@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 from broker.cli.main import app
 from broker.resharding.layout import layout_of
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize(
     ("made", "workers", "fits"),

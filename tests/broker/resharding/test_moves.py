@@ -19,6 +19,8 @@ from broker.storage.segments import Segments
 from protocol.subscribe import Subscription
 from tests.support.broker.resharded import Delivery, Kept, Read, read_journals, write_journal
 
+pytestmark = pytest.mark.once
+
 MEMORY = Path("/dev/shm")
 """The folder of the journals, if it exists: it is in memory, and syncs at once."""
 

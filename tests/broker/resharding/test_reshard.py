@@ -27,6 +27,8 @@ from tests.support.process import BrokerProcess, clean_environment
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient, connected
 
+pytestmark = pytest.mark.once
+
 COUNT = 30
 
 

@@ -8,6 +8,8 @@ from broker.cluster.cell import journal_of
 from broker.resharding.reshard import reshard
 from tests.support.broker.resharded import Delivery, Kept, read_journals, write_journal
 
+pytestmark = pytest.mark.once
+
 OLD = Delivery(b"old", topic=b"t", retain=True)
 NEW = Delivery(b"new", topic=b"t", retain=True)
 END = Delivery(b"", topic=b"t", retain=True)

@@ -19,6 +19,8 @@ from tests.support.broker.cells import at_home
 from tests.support.broker.power import Platter, recording
 from tests.support.broker.resharded import Delivery, Kept, Read, read_journals, write_journal
 
+pytestmark = pytest.mark.once
+
 CHANGES = [(1, 2), (3, 2), (2, 3), (2, 1)]
 """Workers before and after."""
 RETAINED = [Delivery(b"kept", topic=b"r")]

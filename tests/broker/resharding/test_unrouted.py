@@ -11,6 +11,8 @@ from protocol.subscribe import Subscription
 from tests.support.broker.cells import at_home
 from tests.support.broker.resharded import Delivery, Kept, read_journals, write_journal
 
+pytestmark = pytest.mark.once
+
 ONE = next(at_home(1, name="one"))
 TWO = next(at_home(2, name="two"))
 ALL = Subscription("#", 2)

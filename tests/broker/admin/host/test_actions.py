@@ -17,6 +17,8 @@ from tests.support.broker.events import events
 from tests.support.process import Address, BrokerProcess
 from tests.support.wire import WireClient
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_client_is_disconnected_at_its_home(host: BrokerProcess, path: Path, cell: int) -> None:

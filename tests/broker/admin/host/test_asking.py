@@ -17,6 +17,8 @@ from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient
 
+pytestmark = pytest.mark.once
+
 HANGS = "cell 2 gives no sign of life: it is killed 15 s after its last one"
 
 

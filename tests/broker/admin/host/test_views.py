@@ -15,6 +15,8 @@ from tests.support.broker.cells import at_home
 from tests.support.process import BrokerProcess
 from tests.support.wire import WireClient
 
+pytestmark = pytest.mark.once
+
 NAMES = [name for cell in CELLS for name in islice(at_home(cell, len(CELLS), "listed"), 3)]
 
 

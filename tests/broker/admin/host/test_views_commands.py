@@ -20,6 +20,8 @@ from tests.support.process import Address, BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient
 
+pytestmark = pytest.mark.once
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
