@@ -1,15 +1,13 @@
 """Finds the sessions and groups that get a message which waits for them in another journal than theirs."""
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple, final
+from typing import NamedTuple, final
 
 from broker.resharding.moves import MovedQueue
+from broker.routing.filter_tree import FilterTree, Subscribers
 from broker.storage.saved_message import SavedMessage, Target
 from protocol.subscribe import Subscription
 from protocol.topics import split_share
-
-_HERE: Final = b"\0"
-"""Beside the levels that may follow, what is subscribed to the filter that ends here: no topic has this character."""
 
 
 class MovedSubscription(NamedTuple):
@@ -28,7 +26,9 @@ class Routes:
     def __init__(self, merge: bool) -> None:
         """`merge`: whether overlapping subscriptions of a session give one delivery; otherwise one each."""
         self._merge = merge
-        self._root: dict[bytes, object] = {}
+        self._filters = FilterTree()
+        self._subscribed: dict[Subscribers, list[MovedSubscription]] = {}
+        """What is subscribed to each filter of the tree, in which nobody else subscribes."""
 
     def add_session(self, queue: MovedQueue) -> None:
         """Add the subscriptions of a session."""
@@ -45,14 +45,7 @@ class Routes:
         self._add(topic_filter, MovedSubscription(queue, Subscription(queue.group, 2, False, True), ""))
 
     def _add(self, topic_filter: bytes, subscribed: MovedSubscription) -> None:
-        node = self._root
-        for level in topic_filter.split(b"/"):
-            child = node.setdefault(level, {})
-            assert isinstance(child, dict)
-            node = child
-        found = node.setdefault(_HERE, [])
-        assert isinstance(found, list)
-        found.append(subscribed)
+        self._subscribed.setdefault(self._filters.at(topic_filter), []).append(subscribed)
 
     def targets(self, message: SavedMessage, target: Target, publisher: str = "") -> dict[int, list[Target]]:
         """The deliveries of a message by the cells they are for; `target`: that for which it has waited.
@@ -70,9 +63,7 @@ class Routes:
 
     def _receivers(self, topic: bytes, publisher: str) -> Iterable[tuple[MovedQueue, int, bool, bytes]]:
         """Queues, and the combined options of their matching subscriptions [MQTT-3.3.4-2, -3]."""
-        matching: list[MovedSubscription] = []
-        levels = topic.split(b"/")
-        _match(self._root, levels, 0, not topic.startswith(b"$"), matching)
+        matching = [each for found in self._filters.match(topic) for each in self._subscribed[found]]
         merged: dict[object, tuple[MovedQueue, int, bool, bytes]] = {}
         for position, (queue, own, client_id) in enumerate(matching):
             if own.no_local and publisher and client_id == publisher:
@@ -83,23 +74,3 @@ class Routes:
                 queue, max(qos, own.qos), retain or own.retain_as_published, identifiers + own.identifiers
             )  # fmt: skip
         return merged.values()
-
-
-def _match(
-    node: dict[bytes, object], levels: list[bytes], depth: int, wildcards: bool, found: list[MovedSubscription]
-) -> None:
-    """`wildcards` is False at the first level of a `$` topic only [MQTT-4.7.2-1]."""
-    if wildcards:
-        _take(node.get(b"#"), found)  # "#" also matches the level above it (section 4.7.1.2)
-    if depth == len(levels):
-        _take(node, found)
-        return
-    for level in (levels[depth], b"+") if wildcards else (levels[depth],):
-        child = node.get(level)
-        if isinstance(child, dict):
-            _match(child, levels, depth + 1, True, found)
-
-
-def _take(node: object, found: list[MovedSubscription]) -> None:
-    if isinstance(node, dict):
-        found += node.get(_HERE, [])

@@ -1,7 +1,7 @@
 """A cell's part of limits that the host keeps to: it asks the keeper for each connection.
 
-Who may not know fails as follows. Without an answer in time a place is refused, because the limit is never passed. The
-rate of an address is then counted by this cell alone.
+If the keeper does not answer in time, a place is refused, because the limit is never passed. This cell alone then
+counts the rate of an address.
 """
 
 import asyncio

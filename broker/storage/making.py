@@ -13,12 +13,12 @@ from broker.storage.records import DamagedError
 from broker.storage.segments import Segments
 
 _MANY: Final = 1_000
-"""NewFrames of one commit."""
+"""Frames of one commit."""
 
 
 @final
 class NewJournal:
-    """A journal in a directory that has none. NewFrames are numbered from 1."""
+    """A journal in a directory that has none. Frames are numbered from 1."""
 
     def __init__(self, directory: Path, most: int = MOST_WAITING) -> None:
         """`most`: bytes in memory, about. Raises StorageError."""
@@ -27,7 +27,7 @@ class NewJournal:
         self._frames: list[list[bytes]] = []
         self._size = 0
         self.count = 0
-        """NewFrames that have been added."""
+        """Frames that have been added."""
 
     def add(self, records: Sequence[bytes]) -> None:
         """Add a frame. Raises StorageError."""

@@ -20,7 +20,7 @@ class Application(Protocol):
     """What is served."""
 
     app: Any
-    """By ASGI."""
+    """The ASGI application."""
 
     def stop(self) -> None:
         """Cancel what is running."""

@@ -18,7 +18,7 @@ VIEWER: Final = "viewer"
 OPERATOR: Final = "operator"
 
 ASKED_FOR: Final = "sluice-asked-for"
-"""The header in which the keeper tells a cell who has asked. Only the keeper's user may open the cell's socket."""
+"""The header in which the keeper tells a cell who has asked it. Only the keeper's user may open the cell's socket."""
 
 
 class Asker(NamedTuple):
@@ -67,7 +67,7 @@ class Finder:
     """The dependency that finds out who asks, and counts who is refused."""
 
     def __init__(self, tokens: Tokens, totals: Totals, for_others: bool = False) -> None:
-        """`for_others`: whoever asks on the Unix socket may say for whom."""
+        """`for_others`: whoever asks on the Unix socket may ask on behalf of another."""
         self._tokens = tokens
         self._totals = totals
         self._for_others = for_others

@@ -16,7 +16,7 @@ PERIOD_SHARE: Final = 10
 
 
 class Looks(Protocol):
-    """Who looks at the broker."""
+    """Looks at the broker on behalf of all viewers: the `Observer` of a process, or of a host."""
 
     async def look(self) -> tuple[BaseModel, int]:
         """The broker now, and the time of the walk in microseconds."""

@@ -77,7 +77,9 @@ def _rows(page: dict[str, Any]) -> Any:
 
 def limit_of(text: str | None, default: int) -> int:
     """The number of rows; cells refuse a wrong one."""
+    if text is None:
+        return default
     try:
-        return default if text is None else max(int(text), 1)
+        return max(int(text), 1)
     except ValueError:
-        raise HTTPException(422, f"limit: found {text[:20]!r}: write a number") from None  # type: ignore[index]
+        raise HTTPException(422, f"limit: found {text[:20]!r}: write a number") from None

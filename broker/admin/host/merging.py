@@ -1,16 +1,14 @@
 """Answers of all cells as one, by their kinds: the overview, counts, a reload, and what all cells have alike."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 from broker.admin.host.all_cells import CellAnswer, CellAnswers
 from broker.admin.host.managed_host import AskedCell, ManagedHost
+from broker.admin.host.merged_lists import IN_EVERY_CELL
 from broker.runtime.clock import SECOND, monotonic_us
 
 Merge = Callable[[list[CellAnswer]], Any]
-
-_OF_ALL: Final = ("retained",)
-"""What each cell has all of; other numbers are added up."""
 
 
 def overview(host: ManagedHost, answers: CellAnswers) -> dict[str, Any]:
@@ -20,7 +18,7 @@ def overview(host: ManagedHost, answers: CellAnswers) -> dict[str, Any]:
     merged: dict[str, Any] = {"broker": host.config.node_name}
     for key, value in next(iter(found.values()), {}).items():
         if type(value) is int:  # bool is one, too
-            merged[key] = (max if key in _OF_ALL else sum)(own[key] for own in found.values())
+            merged[key] = (max if key in IN_EVERY_CELL else sum)(own[key] for own in found.values())
         else:
             merged.setdefault(key, value)
     merged |= {"uptime_seconds": (monotonic_us() - host.started_us) // SECOND}

@@ -79,7 +79,7 @@ async def stay(port: int, cell: int, client_id: str, clients: dict[str, ProbeCli
             _, made = await loop.create_connection(lambda: ProbeClient(cell, client_id, receives), HOST, port)
             clients[client_id] = made
             await made.closed.wait()
-        await asyncio.sleep(AGAIN)
+        await asyncio.sleep(AGAIN)  # the rate of reconnecting, as clients have one: it waits for nothing
 
 
 async def run(port: int, cells: int, rate: float) -> None:
@@ -97,7 +97,7 @@ async def run(port: int, cells: int, rate: float) -> None:
             if client.open and client_id.startswith("from"):
                 payload = STAMP.pack(client.cell, time.monotonic()).ljust(64, b".")
                 client.send(Publish(b"probe/%d" % client.cell, payload, 1, packet_id=number))
-        await asyncio.sleep(1 / rate)
+        await asyncio.sleep(1 / rate)  # the rate of the load: it waits for nothing
 
 
 if __name__ == "__main__":
