@@ -3,7 +3,6 @@
 import itertools
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,35 +17,13 @@ from protocol.properties import Properties
 from protocol.publish import Publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
-from tests.support.broker.cells import at_home, events, kill_cell, processes, start_cells
+from tests.support.broker.cells import at_home, client_of, events, kill_cell, processes, start_cells
 from tests.support.broker.restarting import KEPT, come_back, leave, payloads
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient
 
 BOTH = (1, 2)
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker with two cells, without a journal."""
-    with start_cells(tmp_path_factory.mktemp("cells")) as broker:
-        yield broker
-
-
-@pytest.fixture
-def journaled(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker with two cells and a journal."""
-    sections = {"persistence": {"directory": str(tmp_path / "journal")}}
-    with start_cells(tmp_path, sections=sections) as broker:
-        yield broker
-
-
-def client_of(broker: BrokerProcess, cell: int, name: str, version: int = 5) -> WireClient:
-    """A client whose home is this cell."""
-    client = WireClient(broker.address(), version)
-    client.connect(next(at_home(cell, name=name)))
-    return client
 
 
 @pytest.mark.parametrize("version", [4, 5])

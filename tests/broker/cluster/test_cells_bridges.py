@@ -16,12 +16,12 @@ from protocol.publish import Publish
 from tests.broker.admin.api.conftest import admin_section
 from tests.support.broker.admin import listed, request
 from tests.support.broker.bridged import SOON, Remote, Ring, bridge, ring
-from tests.support.broker.cells import at_home, events, kill_cell, start_cells
+from tests.support.broker.cells import at_home, client_of, events, kill_cell, start_cells
 from tests.support.broker.restarting import payloads
 from tests.support.brokers import find_mosquitto, start_mosquitto
 from tests.support.process import Address, BrokerProcess
 from tests.support.waiting import wait_until
-from tests.support.wire import WireClient, connected
+from tests.support.wire import connected
 
 BOTH: dict[str, Any] = {"filter": "b/#", "direction": "both"}
 CELLS = (1, 2)
@@ -37,13 +37,6 @@ def named(cell: int, number: int = 0) -> str:
 def to(address: Address, cell: int, **keys: Any) -> dict[str, Any]:
     """A bridge to there, whose home is this cell."""
     return {"name": named(cell), "address": f"{address.host}:{address.port}", "topics": [dict(BOTH)]} | SOON | keys
-
-
-def client_of(broker: BrokerProcess, cell: int, name: str) -> WireClient:
-    """A client whose home is this cell."""
-    client = WireClient(broker.address(), 5)
-    client.connect(next(at_home(cell, name=name)))
-    return client
 
 
 def wait_connected(broker: BrokerProcess, count: int = 1) -> None:

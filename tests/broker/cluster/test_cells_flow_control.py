@@ -14,11 +14,10 @@ from protocol import reason_codes
 from protocol.acknowledgements import Puback
 from protocol.properties import Properties
 from protocol.publish import Publish
-from tests.support.broker.cells import at_home, processes, start_cells
+from tests.support.broker.cells import client_of, processes, start_cells
 from tests.support.broker.restarting import payloads
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
-from tests.support.wire import WireClient
 
 ROOM = 1024 * 1024
 """Bytes that may wait for one other cell."""
@@ -30,13 +29,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     sections = {"session": {"max_mqueue_len": 50}, "cluster": {"workers": 2, "link_queue": ROOM}}
     with start_cells(tmp_path_factory.mktemp("cells"), sections=sections) as broker:
         yield broker
-
-
-def client_of(broker: BrokerProcess, cell: int, name: str, version: int = 5) -> WireClient:
-    """A client whose home is this cell."""
-    client = WireClient(broker.address(), version)
-    client.connect(next(at_home(cell, name=name)))
-    return client
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -94,19 +86,6 @@ def test_a_full_link_refuses_and_loses_nothing(broker: BrokerProcess) -> None:
         assert payloads(subscriber, len(accepted)) == accepted
         wait_until(lambda: publisher.publish("full", b"again", 1) == 0, "room")
         assert payloads(subscriber, 1) == [b"again"]
-
-
-def test_overlapping_filters_of_a_cell_cross_once(tmp_path: Path) -> None:
-    """Where overlapping subscriptions give a delivery each, a client gets as many as with one process."""
-    sections = {"mqtt": {"overlapping_subscriptions": "each"}}
-    with (
-        start_cells(tmp_path, sections=sections) as broker,
-        client_of(broker, 1, "over") as subscriber,
-        client_of(broker, 2, "pub") as publisher,
-    ):
-        subscriber.subscribe("a/#", "a/+", qos=1)
-        publisher.publish("a/b", b"x", 1)
-        assert payloads(subscriber, 2) == [b"x", b"x"]
 
 
 def test_a_full_queue_refuses_nothing_of_other_cells(tmp_path: Path) -> None:

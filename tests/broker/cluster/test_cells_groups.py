@@ -1,9 +1,7 @@
 """Shared subscriptions with members at several cells (FC-13): the group has one queue, at its home."""
 
 import itertools
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -11,34 +9,13 @@ from broker.cluster.slots import home_of
 from protocol.acknowledgements import Puback, Pubcomp, Pubrec, Pubrel
 from protocol.ping import Pingreq, Pingresp
 from protocol.publish import Publish
-from tests.support.broker.cells import at_home, kill_cell, start_cells
+from tests.support.broker.cells import at_home, client_of, kill_cell
 from tests.support.broker.restarting import KEPT, come_back
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 from tests.support.wire import WireClient
 
 BOTH = (1, 2)
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker with two cells, without a journal."""
-    with start_cells(tmp_path_factory.mktemp("cells")) as broker:
-        yield broker
-
-
-@pytest.fixture
-def journaled(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker with two cells and a journal."""
-    with start_cells(tmp_path, sections={"persistence": {"directory": str(tmp_path / "journal")}}) as broker:
-        yield broker
-
-
-def client_of(broker: BrokerProcess, cell: int, name: str, version: int = 5) -> WireClient:
-    """A client whose home is this cell."""
-    client = WireClient(broker.address(), version)
-    client.connect(next(at_home(cell, name=name)))
-    return client
 
 
 def group_at(cell: int, topic_filter: str) -> str:

@@ -11,7 +11,7 @@ from protocol.connect import Connect
 from protocol.publish import Publish
 from protocol.suback import Suback
 from protocol.subscribe import Subscribe, Subscription
-from tests.support.broker.cells import at_home, kill_cell, start_cells
+from tests.support.broker.cells import at_home, client_of, kill_cell, start_cells
 from tests.support.broker.restarting import leave
 from tests.support.process import BrokerProcess
 from tests.support.wire import WireClient
@@ -31,13 +31,6 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     }
     with start_cells(tmp_path, sections=sections) as broker:
         yield broker
-
-
-def client_of(broker: BrokerProcess, cell: int, name: str, version: int = 5) -> WireClient:
-    """A client whose home is this cell."""
-    client = WireClient(broker.address(), version)
-    client.connect(next(at_home(cell, name=name)))
-    return client
 
 
 Came = dict[str, list[str]]

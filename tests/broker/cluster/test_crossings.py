@@ -16,9 +16,8 @@ from broker.runtime.timers import Wheel
 from protocol.acknowledgements import Puback
 from protocol.publish import Publish
 from session.holder import hold, release
-from tests.support.broker.cells import at_home, kill_cell, processes, start_cells
+from tests.support.broker.cells import client_of, kill_cell, processes, start_cells
 from tests.support.process import BrokerProcess
-from tests.support.wire import WireClient
 
 
 @pytest.fixture
@@ -26,13 +25,6 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker with two cells, without a journal."""
     with start_cells(tmp_path) as broker:
         yield broker
-
-
-def client_of(broker: BrokerProcess, cell: int, name: str) -> WireClient:
-    """A client whose home is this cell."""
-    client = WireClient(broker.address(), 5)
-    client.connect(next(at_home(cell, name=name)))
-    return client
 
 
 def test_a_killed_cell_has_lost_nothing_that_it_acknowledged(broker: BrokerProcess) -> None:

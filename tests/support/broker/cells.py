@@ -11,6 +11,7 @@ from broker.cluster.slots import home_of
 from tests.support.brokers import start_sluice
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
+from tests.support.wire import WireClient
 
 
 def start_cells(folder: Path, workers: int = 2, sections: Mapping[str, object] | None = None) -> BrokerProcess:
@@ -45,3 +46,10 @@ def kill_cell(broker: BrokerProcess, position: int) -> None:
     before = len(events(broker, "listening"))
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: len(events(broker, "listening")) > before, "another process for the cell", 20)
+
+
+def client_of(broker: BrokerProcess, cell: int, name: str, version: int = 5) -> WireClient:
+    """A connected client whose home is this one of two cells."""
+    client = WireClient(broker.address(), version)
+    client.connect(next(at_home(cell, name=name)))
+    return client
