@@ -63,6 +63,7 @@ class CellLinks:
         """CL-3: PUBACK waits for the cells that get a message."""
         crossings = Crossings(broker.wheel, asyncio.get_running_loop().call_soon)
         self.filters.crossings = broker.barrier = broker.handlers.barrier = crossings
+        broker.messages.crossing = self.filters
         for link in self.filters.links:
             link.client.session.outbound.journal = LinkCrossings(crossings)
 

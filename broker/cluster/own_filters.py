@@ -167,7 +167,7 @@ class OwnFilters(OtherCells):
             self._unknown[topic_filter] = asked
 
     def crossed(self) -> int:
-        """CL-3: the number of the last delivery to another cell that has to be acknowledged; 0 = there is none."""
+        """CL-3: the batch of deliveries to other cells that has to be acknowledged; 0 = there is none."""
         return 0 if self.crossings is None else self.crossings.crossed()
 
     def retained(self, publish: Publish, publisher: Outbound | None) -> None:

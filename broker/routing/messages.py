@@ -2,6 +2,7 @@
 
 from typing import final
 
+from broker.routing.other_cells import OtherCells
 from broker.routing.retained import Retained
 from broker.routing.router import CLOSED, FULL, Router
 from broker.routing.topic_rules import TopicRules
@@ -24,6 +25,8 @@ class Messages:
         self, router: Router, retained: Retained, topic_rules: TopicRules, journal: Journal | None = None
     ) -> None:
         self.router = router
+        self.crossing: OtherCells | None = None
+        """CL-3: which cells a PUBACK may have to wait for; None = for none."""
         self.retained = retained
         self._topic_rules = topic_rules
         self._journal = journal
@@ -50,8 +53,8 @@ class Messages:
                     publisher.outbox.wait_for(commit)
                 if journal.needed and gate is not None:
                     journal.commits.added_by(gate, publish.received_at)
-            elif self.router.cells is not None:
-                publisher.outbox.wait_for(self.router.cells.crossed() if publish.qos else 0)
+            elif self.crossing is not None and publish.qos:
+                publisher.outbox.wait_for(self.crossing.crossed())
 
     def _publish_state(self, publish: Publish, publisher: Session) -> int:
         """Route a PUBLISH to a closed topic if it is a bridge's state of its own connection. Raises PublishRefused."""
@@ -79,11 +82,11 @@ class Messages:
     def publish_late(self, publish: Publish, client_id: str, publisher: Outbound | None, now: int) -> int:
         """`publish` without the check for room in the address; `publisher` is None if its session has ended."""
         publish.received_at = now
-        journal, cells = self._journal, self.router.cells
+        journal = self._journal
         if journal is None:
             verdict = self._publish_late(publish, client_id, publisher)
-            if cells is not None and publisher is not None and publish.qos:
-                publisher.sender.outbox.wait_for(cells.crossed())
+            if self.crossing is not None and publisher is not None and publish.qos:
+                publisher.sender.outbox.wait_for(self.crossing.crossed())
             return verdict
         journal.begin(publish, client_id)
         try:

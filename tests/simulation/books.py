@@ -182,10 +182,16 @@ class Books:
                 )
 
     def _most(self, held: Held, sent: Sent) -> int:
-        """How often a message may come at QoS 1: routed again after each fault before it, resent after each behind."""
-        faults = [*self.crashes[sent.home], *self.crashes[held.home], *self.cuts[_pair(sent.home, held.home)]]
+        """How often a message may come at QoS 1: routed again after each fault before it, resent after each behind.
+
+        The CONNECT of a process that was killed before may be read late. It then displaces the link of the next one.
+        """
+        crashes = [*self.crashes[sent.home], *self.crashes[held.home]]
+        faults = [*crashes, *self.cuts[_pair(sent.home, held.home)]]
         resent = [*held.breaks, *self.crashes[held.home]]
         most = max(1, sent.sends)
+        if sent.home != held.home and any(at < sent.at for at in crashes):
+            faults.append(sent.at)
         for events in (faults, resent):
             most *= 1 + sum(at >= sent.at for at in events)
         return most
