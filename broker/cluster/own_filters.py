@@ -170,6 +170,10 @@ class OwnFilters(OtherCells):
         """CL-3: the batch of deliveries to other cells that has to be acknowledged; 0 = there is none."""
         return 0 if self.crossings is None else self.crossings.crossed()
 
+    def number(self, publish: Publish) -> None:
+        """Give a PUBLISH with RETAIN that is about to be routed a time that no other one of this cell has."""
+        self._order.number(publish)
+
     def retained(self, publish: Publish, publisher: Outbound | None) -> None:
         """Each cell has all retained messages: send it to those that no subscription has given it to."""
         for pending in self._pending:

@@ -28,6 +28,7 @@ class RetainedOrder:
 
     def __init__(self, cell: int) -> None:
         self._cell = cell
+        self._last = 0
         self._stored: dict[bytes, Stamp] = {}
         """When the last message of a topic was received, the latest change last."""
 
@@ -37,6 +38,13 @@ class RetainedOrder:
         pairs = cast("Pairs", changed.get(props.USER_PROPERTY, []))
         changed[props.USER_PROPERTY] = [*pairs, (NAME, f"{publish.received_at}.{self._cell}")]
         return publish.renamed(publish.topic, changed, publish.identifiers)
+
+    def number(self, publish: Publish) -> None:
+        """Have it received later than the one before: all that is read at once has the same time.
+
+        Else one of QoS 1 that a link sends again could replace the next one, of QoS 2, which is not taken again.
+        """
+        publish.received_at = self._last = max(publish.received_at, self._last + 1)
 
     def stored(self, publish: Publish) -> None:
         """A client of this cell has published it."""

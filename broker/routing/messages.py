@@ -37,6 +37,8 @@ class Messages:
         `gate`: of the connection on which it has come; None = none.
         """
         journal = self._journal
+        if publish.retain:
+            self._number(publish)
         if journal is not None:
             journal.begin(publish, publisher.client_id)
         try:
@@ -67,6 +69,7 @@ class Messages:
     def publish_own(self, publish: Publish, now: int) -> int:
         """Publish a message of the broker itself, without rules, also to a full address; returns NOBODY or MATCHED."""
         publish.received_at = now
+        self._number(publish)
         journal = self._journal
         if journal is not None:
             journal.begin(publish, "")
@@ -82,6 +85,7 @@ class Messages:
     def publish_late(self, publish: Publish, client_id: str, publisher: Outbound | None, now: int) -> int:
         """`publish` without the check for room in the address; `publisher` is None if its session has ended."""
         publish.received_at = now
+        self._number(publish)
         journal = self._journal
         if journal is None:
             verdict = self._publish_late(publish, client_id, publisher)
@@ -101,6 +105,11 @@ class Messages:
         if publish.retain:
             self._retain(publish, client_id, publisher)
         return verdict
+
+    def _number(self, publish: Publish) -> None:
+        """What other cells retain, too, needs a time of its own, before anything is derived from it."""
+        if publish.retain and self.router.cells is not None:
+            self.router.cells.number(publish)
 
     def _retain(self, publish: Publish, client_id: str, publisher: Outbound | None) -> None:
         self.retained.store(publish, client_id)

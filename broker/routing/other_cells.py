@@ -37,6 +37,10 @@ class OtherCells:
         """CL-3: what PUBACK waits for, after a PUBLISH has been routed; 0 = nothing."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC
 
+    def number(self, publish: Publish) -> None:
+        """Give a PUBLISH with RETAIN that is about to be routed a time that no other one of this cell has."""
+        raise NotImplementedError  # abstract: mypyc's native classes have no ABC
+
     def retained(self, publish: Publish, publisher: Outbound | None) -> None:
         """A PUBLISH with RETAIN has been routed."""
         raise NotImplementedError  # abstract: mypyc's native classes have no ABC

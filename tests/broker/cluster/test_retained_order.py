@@ -52,6 +52,17 @@ def test_a_message_of_this_cell_prevails_over_an_older_one() -> None:
     assert here.admits(over_the_link(there, received(b"t", 11)))
 
 
+def test_messages_of_one_moment_keep_their_order() -> None:
+    """Of two that a cell has received at the same time the second one stays, also if the first one comes again."""
+    here, there = RetainedOrder(1), RetainedOrder(2)
+    first, second = received(b"t", 5), received(b"t", 5)
+    for publish in (first, second):
+        there.number(publish)
+    assert here.admits(over_the_link(there, first))
+    assert here.admits(over_the_link(there, second))
+    assert not here.admits(over_the_link(there, first))
+
+
 @pytest.mark.parametrize("properties", [None, {props.USER_PROPERTY: [("a", "b")]}, {props.CONTENT_TYPE: "text"}])
 def test_clients_do_not_see_the_property(properties: Properties | None) -> None:
     """A message has the properties that its publisher gave it, and no other."""
